@@ -1,0 +1,80 @@
+"""The one Spark session of a test run, and the catalogs that tests add to it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+_SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+_QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -Dfile.encoding=UTF-8"
+
+
+def start_spark(scratch: Path, *, master: str = "local[2]", **more: str) -> Any:
+    """The session of this process, started if need be; `scratch` takes what Spark spills.
+
+    The environment is set first: without a UTF-8 locale Java writes `?` for every other character
+    of a file's name. Tiny tables gain nothing from generated code, so it stays off.
+    """
+    os.environ.update(LC_ALL="C.UTF-8", SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable)
+    from pyspark.sql import SparkSession  # noqa: PLC0415  (reads the environment when imported)
+
+    builder = SparkSession.builder.master(master).appName("bcn-tests")
+    for key, value in {**_settings(scratch), **more}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _settings(scratch: Path) -> dict[str, str]:
+    return {
+        "spark.jars": ",".join(str(jar) for jar in sorted((Path(sys.prefix) / "jars").glob("*.jar"))),
+        "spark.sql.extensions": _EXTENSIONS,
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"{_QUICK_JVM} -Dderby.system.home={scratch}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(scratch / "spark-local"),
+        "spark.sql.warehouse.dir": str(scratch / "spark-warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.iceberg.check-ordering": "false",
+        "spark.shuffle.compress": "false",
+    }
+
+
+def add_sql_catalog(spark: Any, name: str, db_path: Path, warehouse: Path | str) -> str:
+    """Makes a JDBC catalog on a SQLite file known to Spark as `name`, its own name in that file."""
+    return _add_catalog(
+        spark,
+        name,
+        {
+            "type": "jdbc",
+            "uri": f"jdbc:sqlite:{db_path}",
+            "jdbc.schema-version": "V1",
+            "warehouse": str(warehouse),
+        },
+    )
+
+
+def add_hadoop_catalog(spark: Any, name: str, warehouse: Path | str) -> str:
+    """Makes a catalog of plain directories known to Spark as `name`."""
+    return _add_catalog(spark, name, {"type": "hadoop", "warehouse": str(warehouse)})
+
+
+def _add_catalog(spark: Any, name: str, properties: dict[str, str]) -> str:
+    prefix = f"spark.sql.catalog.{name}"
+    spark.conf.set(prefix, _SPARK_CATALOG)
+    spark.conf.set(f"{prefix}.cache-enabled", "false")
+    for key, value in properties.items():
+        spark.conf.set(f"{prefix}.{key}", value)
+    return name
