@@ -31,7 +31,9 @@ def start_spark(scratch: Path, *, master: str = "local[2]", **more: str) -> Any:
 
 def _settings(scratch: Path) -> dict[str, str]:
     return {
-        "spark.jars": ",".join(str(jar) for jar in sorted((Path(sys.prefix) / "jars").glob("*.jar"))),
+        "spark.jars": ",".join(
+            str(jar) for jar in sorted((Path(sys.prefix) / "jars").glob("*.jar"))
+        ),
         "spark.sql.extensions": _EXTENSIONS,
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
