@@ -1,0 +1,220 @@
+"""The Spark session: started once, in the background, when the first real work is in sight."""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import sys
+import threading
+import zipimport
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bcn.errors import BcnError
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class EngineError(BcnError):
+    """Spark could not be started or a job of it failed."""
+
+    hint = "see the lines above; a settings key under [spark] may be wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """Where the work runs: `master`, and any other `spark.*` setting."""
+
+    master: str = "local[*]"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    jobs: int | None = None
+    iceberg: bool = False
+
+
+@dataclass
+class EngineStats:
+    """How the work ran: what the cluster did, for reports and tests."""
+
+    tasks: int = 0
+    retried: int = 0
+    processes: set[tuple[str, int]] = field(default_factory=set)
+
+
+_DEFAULTS = {
+    "spark.app.name": "bcn",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "512m",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.log.level": "ERROR",
+}
+
+
+class Engine:
+    """Runs tasks on Spark. `warm_up` starts it in the background; `run` waits for it."""
+
+    def __init__(self, settings: SparkSettings) -> None:
+        self.settings = settings
+        self.stats = EngineStats()
+        self._context: Any = None
+        self._failure: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_started(self) -> bool:
+        """Whether Spark runs or is being started."""
+        return self._thread is not None
+
+    def warm_up(self) -> None:
+        """Begin to start Spark, without waiting."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._start, name="bcn-spark", daemon=True)
+            self._thread.start()
+
+    def _start(self) -> None:
+        try:
+            self._context = _start_context(self.settings)
+        except BaseException as error:  # noqa: BLE001  shown by whoever waits
+            self._failure = error
+
+    @property
+    def context(self) -> Any:
+        """The SparkContext, once it is up. Raises EngineError."""
+        self.warm_up()
+        assert self._thread is not None  # noqa: S101  warm_up has just set it
+        while self._thread.is_alive():
+            self._thread.join(timeout=0.2)  # so that signals get a turn
+        if self._failure is not None:
+            raise EngineError(f"cannot start Spark: {self._failure}") from self._failure
+        return self._context
+
+    @property
+    def slots(self) -> int:
+        """How many tasks run at once."""
+        return self.settings.jobs or int(self.context.defaultParallelism)
+
+    @property
+    def host(self) -> str:
+        """The driver's address, as executors reach it."""
+        return str(self.context.getConf().get("spark.driver.host", "127.0.0.1"))
+
+    def run(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        """The function's result for every task, in the order of the tasks."""
+        if not tasks:
+            return []
+        partitions = len(tasks)
+        if self.settings.jobs and not self.settings.master.startswith("local"):
+            partitions = min(partitions, self.settings.jobs)
+        numbered = self.context.parallelize(list(enumerate(tasks)), partitions)
+        try:
+            rows = numbered.mapPartitions(_Partition(function)).collect()
+        except BaseException as error:
+            self._cancel()
+            if isinstance(error, Exception) and type(error).__module__.startswith("py"):
+                raise EngineError(f"a Spark job failed: {_first_lines(error)}") from error
+            raise
+        return self._unpack(rows)
+
+    def _unpack(self, rows: list[Any]) -> list[Any]:
+        for _, attempt, process, _ in rows:
+            self.stats.tasks += 1
+            self.stats.retried += attempt > 0
+            self.stats.processes.add(process)
+        return [result for _, _, _, result in sorted(rows, key=lambda row: row[0])]
+
+    def _cancel(self) -> None:
+        try:
+            self._context.cancelAllJobs()
+        except Exception:  # noqa: BLE001  the JVM may be gone, which ends its jobs as well
+            return
+
+    def stop(self) -> None:
+        """End Spark if this engine started it."""
+        if self._thread is None:
+            return
+        self._thread.join(timeout=60)
+        if self._context is not None and self._context.__dict__.pop("_started_by_bcn", False):
+            self._context.stop()
+
+
+class _Partition:
+    """Runs a function over the tasks of one partition, with word of where that was."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def __call__(self, tasks: Iterator[tuple[int, Any]]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        attempt = context.attemptNumber() if context else 0
+        for number, task in tasks:
+            yield number, attempt, (socket.gethostname(), os.getpid()), self._function(task)
+        _quicken_worker()
+
+
+def _quicken_worker() -> None:
+    """Spare the worker's next task two chores of 50 ms each.
+
+    Between two tasks PySpark re-reads every zip on the import path and collects garbage among all modules;
+    a forgotten zip importer is made again when an import asks for it, and frozen modules are not garbage.
+    """
+    for path, finder in list(sys.path_importer_cache.items()):
+        if isinstance(finder, zipimport.zipimporter):
+            del sys.path_importer_cache[path]
+    gc.freeze()
+
+
+def _first_lines(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " / ".join(lines[:3])[:600]
+
+
+def _start_context(settings: SparkSettings) -> Any:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Java takes the encoding of file names from the locale; without this it writes '?' for most of them.
+    os.environ.setdefault("LC_ALL", "C.UTF-8")
+    from pyspark import SparkConf, SparkContext
+
+    conf = SparkConf(loadDefaults=True)
+    for key, value in _effective(settings).items():
+        conf.set(key, value)
+    existed = SparkContext._active_spark_context is not None
+    context = SparkContext.getOrCreate(conf)
+    if not existed:
+        context.__dict__["_started_by_bcn"] = True
+    return context
+
+
+def _effective(settings: SparkSettings) -> dict[str, str]:
+    conf = dict(_DEFAULTS)
+    master = settings.master
+    if master.startswith("local"):
+        conf["spark.driver.host"] = conf["spark.driver.bindAddress"] = "127.0.0.1"
+        if settings.jobs:
+            master = f"local[{settings.jobs}]"
+    conf["spark.master"] = master
+    if settings.iceberg:
+        conf |= _iceberg_conf()
+    return conf | dict(settings.conf)
+
+
+ICEBERG_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+SQLITE_PACKAGE = "org.xerial:sqlite-jdbc:3.50.3.0"
+
+
+def _iceberg_conf() -> dict[str, str]:
+    """The Iceberg runtime: out of the environment's own `jars` folder, else fetched by Spark."""
+    extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+    jars = sorted(str(path) for path in (Path(sys.prefix) / "jars").glob("*.jar"))
+    source = (
+        {"spark.jars": ",".join(jars)}
+        if jars
+        else {"spark.jars.packages": f"{ICEBERG_PACKAGE},{SQLITE_PACKAGE}"}
+    )
+    return {**source, "spark.sql.extensions": extensions, "spark.driver.memory": "1g"}

@@ -1,0 +1,4 @@
+"""The backup format: repository, points in time, entries, layers, leases. Knows keys and digests, not Iceberg.
+
+`docs/format.md` describes every file that this package writes.
+"""

@@ -1,0 +1,164 @@
+"""Layers: Parquet inventories of an object's files, and how they fold into one. docs/format.md 5."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from bcn.errors import DamagedRepositoryError
+from bcn.model import sha256
+
+ADDED = "added"
+REMOVED = "removed"
+
+LAYER_SCHEMA = pa.schema(
+    [
+        pa.field("change", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("root_id", pa.int32(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("parent_manifest", pa.string()),
+        pa.field("format", pa.string()),
+        pa.field("key", pa.string()),
+        pa.field("size_bytes", pa.int64()),
+        pa.field("recorded_size_bytes", pa.int64()),
+        pa.field("sha256", pa.binary(32)),
+        pa.field("stored_size_bytes", pa.int64()),
+        pa.field("source_version", pa.string()),
+        pa.field("record_count", pa.int64()),
+        pa.field("added_snapshot_id", pa.int64()),
+        pa.field("first_pit", pa.string()),
+    ]
+)
+
+_SORT = [("root_id", "ascending"), ("path", "ascending"), ("parent_manifest", "ascending")]
+_REPEATED_COLUMNS = ["change", "kind", "parent_manifest", "format", "first_pit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The share of an inventory that one task handles: paths whose hash leaves this remainder."""
+
+    number: int = 0
+    count: int = 1
+
+
+WHOLE = Slot()
+
+
+def render_layer(rows: pa.Table) -> bytes:
+    """Rows as the bytes of one part, sorted."""
+    sink = io.BytesIO()
+    pq.write_table(
+        rows.select(LAYER_SCHEMA.names).cast(LAYER_SCHEMA).sort_by(_SORT),
+        sink,
+        compression="zstd",
+        use_dictionary=_REPEATED_COLUMNS,
+        row_group_size=100_000,
+    )
+    return sink.getvalue()
+
+
+def parse_layer(data: bytes, key: str, digest: str) -> pa.Table:
+    """The rows of one part. Raises DamagedRepositoryError if the bytes are not what the entry says."""
+    if sha256(data) != digest:
+        raise DamagedRepositoryError(f"layer {key} is damaged: its SHA-256 does not match")
+    try:
+        table = pq.read_table(io.BytesIO(data))
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedRepositoryError(f"layer {key} is not Parquet: {error}") from error
+    missing = set(LAYER_SCHEMA.names) - set(table.column_names)
+    if missing:
+        raise DamagedRepositoryError(f"layer {key} lacks columns {sorted(missing)}")
+    return table.select(LAYER_SCHEMA.names).cast(LAYER_SCHEMA)
+
+
+def manifest_names(rows: pa.Table) -> pa.ChunkedArray:
+    """`r<root_id>/<path>` of each row: how `parent_manifest` names a manifest."""
+    roots = pc.binary_join_element_wise("r", pc.cast(rows["root_id"], pa.string()), "")
+    return pc.binary_join_element_wise(roots, rows["path"], "/")
+
+
+def slot_of(paths: pa.ChunkedArray | pa.Array, slot: Slot) -> NDArray[np.bool_]:
+    """Which of the paths belong to the slot."""
+    if slot.count == 1:
+        return np.ones(len(paths), dtype=np.bool_)
+    hashes = np.fromiter(
+        (zlib.crc32(path.encode()) for path in paths.to_pylist()), np.uint32, len(paths)
+    )
+    return np.asarray(hashes % slot.count == slot.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Removals:
+    """What a layer takes away: manifests with all that they list, and other files."""
+
+    files: pa.Array
+    manifests: pa.Array
+
+    def keep(self, rows: pa.Table) -> pa.Table:
+        """The rows that stay."""
+        gone = pc.is_in(_file_names(rows), self.files)
+        listed = pc.fill_null(pc.is_in(rows["parent_manifest"], self.manifests), False)  # noqa: FBT003  pyarrow's own
+        return rows.filter(pc.invert(pc.or_(gone, listed)))
+
+
+def _file_names(rows: pa.Table) -> pa.ChunkedArray:
+    return pc.binary_join_element_wise(rows["kind"], manifest_names(rows), " ")
+
+
+def removals_of(rows: pa.Table) -> Removals | None:
+    """What a layer's rows take away from the layers before it; None if nothing."""
+    removed = rows.filter(pc.equal(rows["change"], REMOVED))
+    if removed.num_rows == 0:
+        return None
+    manifests = removed.filter(pc.equal(removed["kind"], "manifest"))
+    return Removals(
+        _combined(_file_names(removed)),
+        _combined(manifest_names(manifests)),
+    )
+
+
+def _combined(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def fold(layers: Iterable[Sequence[pa.Table]], slot: Slot = WHOLE) -> pa.Table:
+    """The inventory that layers, each a sequence of parts, stand for; only rows of the slot."""
+    state = LAYER_SCHEMA.empty_table()
+    for parts in layers:
+        whole = pa.concat_tables(parts) if parts else LAYER_SCHEMA.empty_table()
+        removals = removals_of(whole)
+        if removals is not None:
+            state = removals.keep(state)
+        added = whole.filter(pc.equal(whole["change"], ADDED))
+        if slot.count > 1:
+            added = added.filter(pa.array(slot_of(added["path"], slot)))
+        state = pa.concat_tables([state, added])
+    return state
+
+
+def distinct_files(rows: pa.Table) -> pa.Table:
+    """One row a stored key, the first of each."""
+    if rows.num_rows == 0:
+        return rows
+    indices = (
+        pa.table({"key": rows["key"], "row": np.arange(rows.num_rows)})
+        .group_by("key", use_threads=False)
+        .aggregate([("row", "min")])["row_min"]
+    )
+    return rows.take(pc.take(indices, pc.sort_indices(indices)))
+
+
+def totals(rows: pa.Table) -> tuple[int, int]:
+    """Number of stored files and their bytes, every key counted once."""
+    files = distinct_files(rows)
+    return files.num_rows, pc.sum(files["size_bytes"]).as_py() or 0

@@ -1,0 +1,188 @@
+"""Every key in the repository, built and parsed; no other module spells one. See docs/format.md, chapters 2 and 3."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from bcn.model import PitId, TableId, join_names
+
+REPOSITORY_KEY = "manifest.json"
+IN_PROGRESS_KEY = ".in_progress"
+LEASES_PREFIX = "leases/"
+JOBS_PREFIX = "jobs/"
+CATALOGS_PREFIX = "catalogs/"
+
+_MAX_SEGMENT_BYTES = 200
+_MAX_KEY_BYTES = 900
+_UNSAFE = re.compile(rb"[^A-Za-z0-9._=-]|\A\.")
+_UNSAFE_OR_DOT = re.compile(rb"[^A-Za-z0-9_=-]")
+
+
+def _hashed(name: str) -> str:
+    return "%%" + hashlib.sha256(_utf8(name)).hexdigest()[:32]
+
+
+def _utf8(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _segment(name: str, unsafe: re.Pattern[bytes]) -> str:
+    if name in {"", ".", ".."}:
+        return _hashed(name)
+    escaped = unsafe.sub(lambda match: b"%%%02X" % match[0][0], _utf8(name)).decode()
+    return escaped if len(escaped) <= _MAX_SEGMENT_BYTES else _hashed(name)
+
+
+def name_segment(name: str) -> str:
+    """A name as a segment under `catalogs/`, where dots are escaped too."""
+    return _segment(name, _UNSAFE_OR_DOT)
+
+
+# stored files
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+
+
+def find_uuid_id(uuid: str | None) -> str | None:
+    """The object id that a uuid gives; None if it is none, so that no odd text becomes a key."""
+    lowered = (uuid or "").lower()
+    return lowered if _UUID.match(lowered) else None
+
+
+def named_id(kind: str, catalog: str, table: TableId, location: str) -> str:
+    """The object id of a table that cannot be known by a uuid."""
+    parts = (kind, catalog, *table.namespace, table.name, location)
+    digest = hashlib.sha256(b"".join(_utf8(part) + b"\0" for part in parts))
+    return "n-" + digest.hexdigest()[:16]
+
+
+def data_key(object_id: str, root_id: int, path: str) -> str:
+    """Where a file of an object is stored, unless that key is taken by other bytes."""
+    prefix = f"data/{_segment(object_id, _UNSAFE)}/r{root_id}/"
+    key = prefix + "/".join(_segment(part, _UNSAFE) for part in path.split("/"))
+    return key if len(key) <= _MAX_KEY_BYTES else prefix + _hashed(path)
+
+
+def alternative_data_key(key: str, pit: PitId) -> str:
+    """Where a file is stored when its key is taken by other bytes."""
+    return f"{key}%%{pit}"
+
+
+# documents of a catalog
+
+
+def catalog_prefix(catalog: str) -> str:
+    """The folder of a catalog."""
+    return f"{CATALOGS_PREFIX}{name_segment(catalog)}/"
+
+
+def catalog_metadata_key(catalog: str) -> str:
+    """Type and harmless properties of the catalog; derived."""
+    return catalog_prefix(catalog) + "catalog_metadata.json"
+
+
+def pits_index_key(catalog: str) -> str:
+    """One line a PIT; derived."""
+    return catalog_prefix(catalog) + "pits.jsonl"
+
+
+def pits_prefix(catalog: str) -> str:
+    """The folder whose listing decides which PITs exist."""
+    return catalog_prefix(catalog) + "pit_manifests/"
+
+
+def pit_key(catalog: str, pit: PitId) -> str:
+    """The PIT document: its existence is the backup."""
+    return f"{pits_prefix(catalog)}{pit}/manifest.json"
+
+
+_PIT_KEY = re.compile(r"catalogs/[^/]+/pit_manifests/(\d{8}T\d{6}\.\d{6}Z)/manifest\.json\Z")
+
+
+def parse_pit_key(key: str) -> PitId | None:
+    """The id in a PIT's key, None for any other key."""
+    match = _PIT_KEY.match(key)
+    return PitId(match[1]) if match else None
+
+
+def database_prefix(catalog: str, namespace: tuple[str, ...]) -> str:
+    """The folder of a database."""
+    return f"{catalog_prefix(catalog)}databases/{name_segment(join_names(namespace))}/"
+
+
+def database_metadata_key(catalog: str, namespace: tuple[str, ...]) -> str:
+    """Properties of a namespace as of the newest PIT; derived."""
+    return database_prefix(catalog, namespace) + "database_metadata.json"
+
+
+def deleted_tables_key(catalog: str, namespace: tuple[str, ...]) -> str:
+    """Tables of a database that are gone; derived."""
+    return database_prefix(catalog, namespace) + ".deleted_tables.json"
+
+
+def deleted_databases_key(catalog: str) -> str:
+    """Databases that are gone; derived."""
+    return catalog_prefix(catalog) + "databases/.deleted_databases.json"
+
+
+def table_prefix(catalog: str, table: TableId) -> str:
+    """The folder of a table's entries and layers."""
+    return f"{database_prefix(catalog, table.namespace)}{name_segment(table.name)}/"
+
+
+def table_manifest_key(catalog: str, table: TableId) -> str:
+    """A table's history for people; derived."""
+    return table_prefix(catalog, table) + "table_manifest.json"
+
+
+def entry_key(catalog: str, table: TableId, pit: PitId) -> str:
+    """The table as of a PIT."""
+    return f"{table_prefix(catalog, table)}entries/{pit}.json"
+
+
+def layer_key(catalog: str, table: TableId, pit: PitId, kind: str, part: int | None) -> str:
+    """A layer, or the `part`-th of several parts (from 1)."""
+    folder = "snapshots" if kind == "full" else "deltas"
+    suffix = "" if part is None else f"-p{part}"
+    return f"{table_prefix(catalog, table)}{folder}/{pit}{suffix}.parquet"
+
+
+# leases
+
+
+def lease_key(number: int) -> str:
+    """The lease document."""
+    return f"{LEASES_PREFIX}{number:08d}.json"
+
+
+def heartbeat_key(number: int) -> str:
+    """What only the lease's owner overwrites."""
+    return f"{LEASES_PREFIX}{number:08d}.heartbeat"
+
+
+def released_key(number: int) -> str:
+    """Says that the lease is free."""
+    return f"{LEASES_PREFIX}{number:08d}.released"
+
+
+_LEASE_KEY = re.compile(r"leases/(\d{8})\.json\Z")
+
+
+def parse_lease_key(key: str) -> int | None:
+    """The number in a lease's key, None for any other key."""
+    match = _LEASE_KEY.match(key)
+    return int(match[1]) if match else None
+
+
+# jobs
+
+
+def job_prefix(job: str) -> str:
+    """The folder of a run."""
+    return f"{JOBS_PREFIX}{name_segment(job)}/"
+
+
+def job_key(job: str, name: str) -> str:
+    """A file of a run; `name` may hold slashes."""
+    return job_prefix(job) + name

@@ -1,0 +1,322 @@
+"""One writer at a time: leases by create-only documents, heartbeats, takeover. docs/format.md 8."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+
+from bcn.errors import (
+    BcnError,
+    KeyExistsError,
+    LeaseLostError,
+    RepositoryLockedError,
+    StorageError,
+)
+from bcn.model import Json, PitId, iso
+from bcn.repository import layout
+from bcn.repository.document import VERSION, parse_document, render_document
+from bcn.storage.protocol import Storage
+
+BEATS_PER_TTL = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSettings:
+    """How long a silent owner is believed to be alive."""
+
+    ttl_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process, named so that another one on the same machine can tell whether it still runs."""
+
+    host: str
+    pid: int
+    process_start: str
+    boot_id: str
+    pid_namespace: str
+    user: str
+
+    def __str__(self) -> str:
+        return f"{self.user}@{self.host} (process {self.pid})"
+
+
+def this_process() -> Owner:
+    """The owner that leases of this process name."""
+    pid = os.getpid()
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return Owner(
+        socket.gethostname(), pid, _process_start(pid) or "", _boot_id(), _pid_namespace(), user
+    )
+
+
+def _process_start(pid: int) -> str | None:
+    """When the process began, in the kernel's ticks; None if there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    state, *fields = text.rsplit(")", 1)[1].split()
+    return None if state in {"Z", "X"} else fields[18]
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _pid_namespace() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def is_proven_dead(owner: Owner, me: Owner) -> bool:
+    """Whether the owner ran on this very machine and namespace and is gone."""
+    if not owner.boot_id or (owner.boot_id, owner.pid_namespace) != (me.boot_id, me.pid_namespace):
+        return False
+    return _process_start(owner.pid) != owner.process_start
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to write, as a document."""
+
+    number: int
+    lease_uuid: str
+    owner: Owner
+    commit_key: str
+    pit: PitId
+    ttl_seconds: float
+    taken_at: str
+    takes_over: int | None
+
+    def document(self) -> Json:
+        """The stored form."""
+        return {
+            "version": VERSION,
+            "lease": self.number,
+            "lease_uuid": self.lease_uuid,
+            "owner": asdict(self.owner),
+            "pit": str(self.pit),
+            "commit_key": self.commit_key,
+            "ttl_seconds": self.ttl_seconds,
+            "taken_at": self.taken_at,
+            "takes_over": self.takes_over,
+        }
+
+
+def _parse_lease(data: bytes, key: str) -> Lease:
+    document = parse_document(data, key)
+    return Lease(
+        document["lease"],
+        document["lease_uuid"],
+        Owner(**document["owner"]),
+        document["commit_key"],
+        PitId(document["pit"]),
+        document["ttl_seconds"],
+        document["taken_at"],
+        document["takes_over"],
+    )
+
+
+def highest_lease(storage: Storage) -> int:
+    """The number of the newest lease, 0 if there was none."""
+    numbers = (layout.parse_lease_key(key) for key in storage.iter_keys(layout.LEASES_PREFIX))
+    return max((number for number in numbers if number is not None), default=0)
+
+
+def find_held_lease(storage: Storage) -> Lease | None:
+    """The newest lease if it was not released."""
+    number = highest_lease(storage)
+    if number == 0 or storage.find_stat(layout.released_key(number)) is not None:
+        return None
+    key = layout.lease_key(number)
+    return _parse_lease(storage.read(key), key)
+
+
+def leased_pits(storage: Storage) -> Iterator[PitId]:
+    """Ids that leases were taken for: none of them may be used again."""
+    for key in storage.iter_keys(layout.LEASES_PREFIX):
+        if layout.parse_lease_key(key) is not None:
+            yield _parse_lease(storage.read(key), key).pit
+
+
+def _create(storage: Storage, key: str, data: bytes) -> bool:
+    """Whether the key now holds our bytes; a store may report our own write as somebody else's."""
+    try:
+        storage.write_once(key, data)
+    except KeyExistsError:
+        return storage.read(key) == data
+    return True
+
+
+class Lessor:
+    """Waits for the lease, takes it, takes it over. Time comes in as functions."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        settings: LeaseSettings,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._storage = storage
+        self._settings = settings
+        self._now = now
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self.me = this_process()
+
+    def wait_until_free(self, wait_seconds: float, say: Callable[[str], None]) -> int | None:
+        """Return when nobody holds the lease: the number taken over, if any.
+
+        An owner whose heart beats keeps it: RepositoryLockedError after `wait_seconds`. One that is
+        dead, or silent for a whole TTL of ours to watch, is marked as abandoned.
+        """
+        deadline = self._monotonic() + wait_seconds
+        while True:
+            held = find_held_lease(self._storage)
+            if held is None:
+                return None
+            say(f"waiting for the lease of {held.owner}, taken {held.taken_at}")
+            if self._watch(held, deadline):
+                self.abandon(held)
+                return held.number
+
+    def _watch(self, held: Lease, deadline: float) -> bool:
+        """True if the owner is gone, False if the lease was released; raises when the wait is over."""
+        if is_proven_dead(held.owner, self.me):
+            return True
+        started, beat = self._monotonic(), self._heartbeat(held)
+        while self._monotonic() - started < held.ttl_seconds:
+            self._sleep(min(0.2, held.ttl_seconds / BEATS_PER_TTL / 4))
+            if self._storage.find_stat(layout.released_key(held.number)) is not None:
+                return False
+            if is_proven_dead(held.owner, self.me):
+                return True
+            if self._heartbeat(held) != beat:
+                if self._monotonic() >= deadline:
+                    raise RepositoryLockedError(f"locked by {held.owner} since {held.taken_at}")
+                started, beat = self._monotonic(), self._heartbeat(held)
+        return True
+
+    def _heartbeat(self, held: Lease) -> bytes:
+        with suppress(StorageError):
+            return self._storage.read(layout.heartbeat_key(held.number))
+        return b""
+
+    def is_alive(self, held: Lease) -> bool:
+        """Whether the owner's heart beats, watched for two beats at most."""
+        if is_proven_dead(held.owner, self.me):
+            return False
+        beat, end = self._heartbeat(held), self._monotonic() + 2 * held.ttl_seconds / BEATS_PER_TTL
+        while self._monotonic() < end:
+            self._sleep(min(0.2, held.ttl_seconds / BEATS_PER_TTL / 4))
+            if self._heartbeat(held) != beat:
+                return True
+        return False
+
+    def abandon(self, held: Lease) -> None:
+        """Put a marker at the PIT key of a lost lease, so that its owner cannot publish any more."""
+        marker = {
+            "version": VERSION,
+            "abandoned": True,
+            "pit": str(held.pit),
+            "lease": held.number,
+            "by": str(self.me),
+            "at": iso(self._now()),
+        }
+        with suppress(KeyExistsError):  # it published just before, or another watcher was quicker
+            self._storage.write_once(held.commit_key, render_document(marker))
+
+    def release(self, number: int, outcome: str) -> None:
+        """Mark a lease as free."""
+        document = {"version": VERSION, "at": iso(self._now()), "outcome": outcome}
+        with suppress(KeyExistsError):
+            self._storage.write_once(layout.released_key(number), render_document(document))
+        self._storage.delete(layout.IN_PROGRESS_KEY)
+
+    @contextmanager
+    def hold(self, pit: PitId, commit_key: str, takes_over: int | None) -> Iterator[HeldLease]:
+        """Take the next lease for this PIT and keep its heart beating. Raises RepositoryLockedError."""
+        number = highest_lease(self._storage) + 1
+        ttl = self._settings.ttl_seconds
+        nonce = str(uuid.uuid4())
+        lease = Lease(number, nonce, self.me, commit_key, pit, ttl, iso(self._now()), takes_over)
+        data = render_document(lease.document())
+        if not _create(self._storage, layout.lease_key(number), data):
+            raise RepositoryLockedError("another process took the lease first")
+        held = HeldLease(self._storage, lease)
+        outcome = "failed"
+        try:
+            self._storage.replace(layout.IN_PROGRESS_KEY, data)
+            held.start()
+            yield held
+            outcome = "done"
+        finally:
+            held.stop()
+            with suppress(BcnError):
+                self.release(number, outcome)
+
+
+class HeldLease:
+    """A lease of this process, its heart beating in a thread."""
+
+    def __init__(self, storage: Storage, lease: Lease) -> None:
+        self._storage = storage
+        self.lease = lease
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="bcn-lease", daemon=True)
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Beat no more."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def check(self) -> None:
+        """Raises LeaseLostError if another process has taken over."""
+        if highest_lease(self._storage) != self.lease.number:
+            raise LeaseLostError(f"lease {self.lease.number} was taken over")
+        if self._storage.find_stat(layout.released_key(self.lease.number)) is not None:
+            raise LeaseLostError(f"lease {self.lease.number} was released by somebody else")
+
+    def publish(self, data: bytes) -> None:
+        """Create the PIT this lease is for. Raises LeaseLostError if its key was marked as abandoned."""
+        self.check()
+        if not _create(self._storage, self.lease.commit_key, data):
+            raise LeaseLostError(f"{self.lease.pit} was given up by another process")
+
+    def _beat(self) -> None:
+        beat = 0
+        interval = self.lease.ttl_seconds / BEATS_PER_TTL
+        while True:
+            beat += 1
+            with suppress(BcnError):  # a missed beat is what the TTL is for
+                data = json.dumps({"version": VERSION, "beat": beat}).encode()
+                self._storage.replace(layout.heartbeat_key(self.lease.number), data)
+            if self._stopped.wait(interval):
+                return

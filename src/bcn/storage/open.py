@@ -1,0 +1,33 @@
+"""From recipes and locations to open storages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bcn.storage.local import LocalStorage, local_path
+from bcn.storage.protocol import Storage, StorageSpec
+
+
+def open_storage(spec: StorageSpec) -> Storage:
+    """The storage whose root is the spec's location. Raises UnsupportedSchemeError."""
+    return LocalStorage(local_path(spec.location))
+
+
+class Stores:
+    """Storages for absolute locations of any kind, opened once each, in one process."""
+
+    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
+        self._properties = properties or {}
+        self._opened: dict[str, Storage] = {}
+
+    def resolve(self, location: str) -> tuple[Storage, str]:
+        """The storage that holds a location, and the location's key there."""
+        path = local_path(location)
+        if "file:" not in self._opened:
+            self._opened["file:"] = LocalStorage("/")
+        return self._opened["file:"], path[1:]
+
+
+def canonical_location(location: str) -> str:
+    """One spelling for one place, to compare places; never stored."""
+    return local_path(location).rstrip("/") or "/"

@@ -1,0 +1,76 @@
+"""What every storage promises, and the recipe it is opened from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+CHUNK_BYTES = (
+    1 << 20
+)  # larger writes cost more, not less: the kernel copies them page by page anyway
+
+
+@dataclass(frozen=True, slots=True)
+class StorageSpec:
+    """How to open a storage: where its root is, and the properties of its service."""
+
+    location: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What a storage knows of a key without reading it. `version` changes when the bytes do."""
+
+    size_bytes: int
+    version: str
+
+
+class Reader(Protocol):
+    """Bytes of one key from its start, piece by piece."""
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill the buffer from the front; 0 at the end. Never fewer than asked for unless it is the end."""
+
+
+class Writer(Protocol):
+    """A key in the making. It appears whole when `commit` is called, and never if it is not."""
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append bytes."""
+
+    def commit(self) -> None:
+        """Make the key appear. Raises KeyExistsError if it is taken, also when two writers race."""
+
+
+class Storage(Protocol):
+    """Bytes under keys. Every failure is a StorageError."""
+
+    def read(self, key: str) -> bytes:
+        """All bytes of a key. Raises MissingKeyError."""
+
+    def open_reader(self, key: str) -> AbstractContextManager[Reader]:
+        """The bytes of a key as a stream. Raises MissingKeyError."""
+
+    def open_writer(self, key: str) -> AbstractContextManager[Writer]:
+        """Begin a key; leaving without `commit` leaves nothing behind."""
+
+    def write_once(self, key: str, data: bytes) -> None:
+        """Store and flush `data`, whole or not at all. Raises KeyExistsError if the key is taken."""
+
+    def replace(self, key: str, data: bytes) -> None:
+        """Store `data` in place of what was there; readers see the old bytes or the new."""
+
+    def find_stat(self, key: str) -> Stat | None:
+        """Size and version of a key, None if there is nothing."""
+
+    def iter_keys(self, prefix: str) -> Iterator[str]:
+        """All keys that start with the prefix, which is empty or ends in a slash; sorted by segment."""
+
+    def delete(self, key: str) -> None:
+        """Remove a key; nothing happens if it is not there."""
+
+    def flush(self) -> None:
+        """Return when everything written so far will survive a power cut."""

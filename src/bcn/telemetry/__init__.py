@@ -1,0 +1,1 @@
+"""What a run tells about itself while it runs: phases, counts, messages."""
