@@ -47,7 +47,7 @@ def read_avro(path: Path) -> AvroFile:
         header = fastavro.schemaless_reader(file, _HEADER, None)
         sync = file.read(16)
         codec = header.get("avro.codec", b"null").decode()
-        schema = fastavro.parse_schema(_plain(json.loads(header["avro.schema"])))
+        schema = fastavro.parse_schema(plain_schema(json.loads(header["avro.schema"])))
         blocks = list(_iter_blocks(file, codec, sync))
     records = [record for count, data in blocks for record in _records(schema, count, data)]
     return AvroFile(header, records, b"".join(data for _, data in blocks))
@@ -86,12 +86,12 @@ def _records(schema: Any, count: int, data: bytes) -> Iterator[dict[str, Any]]:
         raise ValueError("a block has bytes after its last record")
 
 
-def _plain(schema: Any) -> Any:
+def plain_schema(schema: Any) -> Any:
     """The schema without logical types, so that values come out as they are stored."""
     if isinstance(schema, dict):
-        return {key: _plain(value) for key, value in schema.items() if key != "logicalType"}
+        return {key: plain_schema(value) for key, value in schema.items() if key != "logicalType"}
     if isinstance(schema, list):
-        return [_plain(item) for item in schema]
+        return [plain_schema(item) for item in schema]
     return schema
 
 

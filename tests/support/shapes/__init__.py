@@ -6,10 +6,10 @@ the folders that shapes are built in.
 
 from __future__ import annotations
 
-from tests.support.shapes import basic
+from tests.support.shapes import basic, deletes, legacy, vectors
 from tests.support.shapes.model import Shape, World, open_world
 
-SHAPES: tuple[Shape, ...] = (*basic.SHAPES,)
+SHAPES: tuple[Shape, ...] = (*basic.SHAPES, *deletes.SHAPES, *vectors.SHAPES, *legacy.SHAPES)
 
 __all__ = ["SHAPES", "Shape", "World", "build_all", "open_world"]
 

@@ -62,13 +62,13 @@ class World:
         """The current metadata file, from the catalog's own record."""
         if catalog == self.hadoop_catalog:
             return _hadoop_pointer(self.hadoop_warehouse.joinpath(*split_name(table)))
-        namespace, _, name = table.rpartition(".")
+        *levels, name = split_name(table)
         query = (
             "SELECT metadata_location FROM iceberg_tables"
             " WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?"
         )
         with closing(sqlite3.connect(self.db_path)) as db:
-            row = db.execute(query, (self.catalog, namespace, name)).fetchone()
+            row = db.execute(query, (self.catalog, ".".join(levels), name)).fetchone()
         if row is None:
             raise LookupError(f"no table {table} in {self.db_path}")
         return str(row[0])
@@ -78,14 +78,14 @@ class World:
 
     def point_at(self, table: str, metadata_location: str) -> None:
         """Makes a metadata file the table's current one, in the catalog's own record."""
-        namespace, _, name = table.rpartition(".")
+        *levels, name = split_name(table)
         change = (
             "INSERT OR REPLACE INTO iceberg_tables (catalog_name, table_namespace, table_name,"
             " metadata_location, previous_metadata_location, iceberg_type)"
             " VALUES (?, ?, ?, ?, NULL, 'TABLE')"
         )
         with closing(sqlite3.connect(self.db_path, timeout=30)) as db, db:
-            db.execute(change, (self.catalog, namespace, name, metadata_location))
+            db.execute(change, (self.catalog, ".".join(levels), name, metadata_location))
 
 
 def open_world(spark: Any, folder: Path) -> World:
@@ -128,7 +128,8 @@ class Shape:
     """One row of the matrix as a real table.
 
     `pyiceberg` and `spark` say who can load and scan it. `claims` looks at the built files and says
-    what makes the table this shape and no other. `roots` are folders outside of the table's own.
+    what makes the table this shape and no other. `lineage` and `history` ask for row ids and for
+    reads by timestamp in the comparison.
     """
 
     id: str
@@ -140,6 +141,7 @@ class Shape:
     spark: bool = True
     catalog: str = SQL
     lineage: bool = False
+    history: bool = False
     notes: str = ""
     kept_properties: frozenset[str] = field(default_factory=frozenset)
 
