@@ -1,0 +1,63 @@
+"""From settings to a catalog; an implementation is imported when it is picked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bcn.catalog.protocol import Catalog, CatalogSettings
+from bcn.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogType:
+    """Properties that a type knows by plain names; dotted ones (`s3.endpoint`) are always taken."""
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """All of them."""
+        return self.required + self.optional
+
+
+CATALOG_TYPES: Mapping[str, CatalogType] = {
+    "hadoop": CatalogType(required=("warehouse",), optional=("name",)),
+    # Beside our own: what pyiceberg's SqlCatalog knows, so that one section serves both.
+    "sql": CatalogType(
+        required=("uri",),
+        optional=(
+            "name",
+            "warehouse",
+            "echo",
+            "pool_pre_ping",
+            "init_catalog_tables",
+            "schema_version",
+            "py-io-impl",
+        ),
+    ),
+}
+
+
+def open_catalog(settings: CatalogSettings) -> Catalog:
+    """The catalog that settings describe; it holds no connection, so there is nothing to close.
+
+    Raises SettingsError. Nothing is read yet: what is missing shows when it is needed.
+    """
+    kind = CATALOG_TYPES.get(settings.type)
+    if kind is None:
+        known = ", ".join(sorted(CATALOG_TYPES))
+        raise SettingsError(
+            f"catalog {settings.name!r} has unknown type {settings.type!r}: known are {known}"
+        )
+    for key in kind.required:
+        if not settings.properties.get(key):
+            raise SettingsError(f"catalog {settings.name!r} has no {key!r}")
+    if settings.type == "hadoop":
+        from bcn.catalog.hadoop import HadoopCatalog  # noqa: PLC0415  a factory imports what it picked
+
+        return HadoopCatalog(settings)
+    from bcn.catalog.sql import SqlCatalog  # noqa: PLC0415  a factory imports what it picked
+
+    return SqlCatalog(settings)

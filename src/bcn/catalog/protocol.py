@@ -1,0 +1,109 @@
+"""What every catalog promises, and the settings it is opened from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bcn.model import TableId
+
+TABLE = "table"
+VIEW = "view"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogSettings:
+    """A `[catalogs.NAME]` section. Properties may hold secrets: its text form leaves them out."""
+
+    name: str
+    type: str
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A table or view and where its metadata is; empty if the catalog's record names none."""
+
+    table: TableId
+    metadata_location: str
+    kind: str  # TABLE, VIEW, or another word that the catalog's own record uses, in lower case
+
+
+class Catalog(Protocol):
+    """Tables and views of one catalog. Reading never writes; every failure is a BcnError."""
+
+    name: str
+    """The name the catalog knows itself by."""
+
+    keeps_namespace_properties: bool
+    """Whether a namespace can have properties here; if not, `create_namespace` takes none."""
+
+    def iter_namespaces(self) -> Iterator[tuple[str, ...]]:
+        """All namespaces, nested ones too, sorted: parents come before their children."""
+
+    def load_namespace(self, namespace: tuple[str, ...]) -> dict[str, str]:
+        """Its stored properties. Raises NoSuchNamespaceError."""
+
+    def iter_pointers(self, namespace: tuple[str, ...] | None = None) -> Iterator[Pointer]:
+        """All tables and views, or those directly in a namespace, sorted by name.
+
+        Raises NoSuchNamespaceError, and CatalogError where a missing disk or database would look
+        like no tables.
+        """
+
+    def find_pointer(self, table: TableId) -> Pointer | None:
+        """The table or view of that name, if there is one."""
+
+    def default_location(self, table: TableId) -> str:
+        """Where the catalog itself would put a new table."""
+
+    def check_target(self, table: TableId, location: str) -> None:
+        """Return if a new table of that name could be registered at that location; touches nothing.
+
+        Raises TargetExistsError if the name is taken, UnsupportedCatalogError if the catalog cannot
+        hold it there.
+        """
+
+    def metadata_name(self, source_name: str) -> str:
+        """The name that a restored metadata file must have; says gzip if the source's name did."""
+
+    def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str]) -> None:
+        """Make it and its parents. One that is there is left as it is, properties and all."""
+
+    def register(self, table: TableId, metadata_location: str) -> None:
+        """Make a table appear, whole or not at all; its metadata file is in place already.
+
+        Raises TargetExistsError if the name is taken, also when two race.
+        """
+
+    def public_properties(self) -> dict[str, str]:
+        """What may be stored and shown: type, warehouse, address. Never a secret."""
+
+    def warehouse_roots(self) -> tuple[str, ...]:
+        """The places under which the catalog puts tables."""
+
+
+def strip_slashes(location: str) -> str:
+    """A location without slashes at its end, unless they belong to its scheme."""
+    stripped = location.rstrip("/")
+    return location if stripped.endswith(":") else stripped
+
+
+def join_location(root: str, table: TableId) -> str:
+    """A folder for each level of the name, as Iceberg's own catalogs lay them out."""
+    return "/".join((strip_slashes(root), *table.namespace, table.name))
+
+
+def is_gzip_name(metadata_name: str) -> bool:
+    """Whether a metadata file is compressed: its name decides, in new spelling or old."""
+    return metadata_name.endswith((".gz.metadata.json", ".metadata.json.gz"))
+
+
+_USER_AND_PASSWORD = re.compile(r"\A([A-Za-z][A-Za-z0-9+.-]*://)[^/]*:[^/]*@")
+
+
+def public_location(location: str) -> str:
+    """A location without user and password (`abfs://container@account` has neither and stays)."""
+    return _USER_AND_PASSWORD.sub(r"\1", location)

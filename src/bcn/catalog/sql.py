@@ -1,0 +1,382 @@
+"""The SQL catalog: the two tables that pyiceberg's SqlCatalog and Iceberg's JdbcCatalog share.
+
+Both schemas are known: V0 without and V1 with a column that tells views from tables. Levels of a
+namespace are joined by dots there, so no level may have one. Statements are plain SQL; pyiceberg
+is not needed for them.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+from uuid import UUID, uuid4
+
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    NullPool,
+    RowMapping,
+    create_engine,
+    inspect,
+    make_url,
+    text,
+)
+from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+
+from bcn.catalog.protocol import (
+    TABLE,
+    CatalogSettings,
+    Pointer,
+    is_gzip_name,
+    join_location,
+    public_location,
+    strip_slashes,
+)
+from bcn.errors import (
+    BadNameError,
+    CatalogError,
+    NoSuchNamespaceError,
+    SettingsError,
+    TargetExistsError,
+    UnsupportedCatalogError,
+)
+from bcn.model import TableId, check_name, join_names
+
+_BUSY_SECONDS = 10
+_EXISTS = "exists"  # the property by which both libraries remember a namespace that has no others
+
+# `*` because only V1 has iceberg_type: one statement serves both.
+_SELECT_TABLES = text("SELECT * FROM iceberg_tables WHERE catalog_name = :catalog")
+_SELECT_TABLES_IN = text(
+    "SELECT * FROM iceberg_tables WHERE catalog_name = :catalog AND table_namespace = :namespace"
+)
+_SELECT_TABLE = text(
+    "SELECT * FROM iceberg_tables"
+    " WHERE catalog_name = :catalog AND table_namespace = :namespace AND table_name = :name"
+)
+_SELECT_NAMESPACES = text(
+    "SELECT table_namespace FROM iceberg_tables WHERE catalog_name = :catalog"
+    " UNION SELECT namespace FROM iceberg_namespace_properties WHERE catalog_name = :catalog"
+)
+_SELECT_PROPERTIES = text(
+    "SELECT property_key, property_value FROM iceberg_namespace_properties"
+    " WHERE catalog_name = :catalog AND namespace = :namespace"
+)
+_SELECT_CATALOGS = text(
+    "SELECT catalog_name FROM iceberg_tables"
+    " UNION SELECT catalog_name FROM iceberg_namespace_properties"
+)
+_INSERT_PROPERTY = text(
+    "INSERT INTO iceberg_namespace_properties"
+    " (catalog_name, namespace, property_key, property_value)"
+    " VALUES (:catalog, :namespace, :key, :value)"
+)
+_INSERT_TABLE_V0 = text(
+    "INSERT INTO iceberg_tables"
+    " (catalog_name, table_namespace, table_name, metadata_location, previous_metadata_location)"
+    " VALUES (:catalog, :namespace, :name, :location, NULL)"
+)
+_INSERT_TABLE_V1 = text(
+    "INSERT INTO iceberg_tables (catalog_name, table_namespace, table_name, metadata_location,"
+    " previous_metadata_location, iceberg_type)"
+    " VALUES (:catalog, :namespace, :name, :location, NULL, 'TABLE')"
+)
+_CREATE = (  # as pyiceberg creates them
+    text(
+        "CREATE TABLE IF NOT EXISTS iceberg_tables ("
+        "catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL,"
+        " table_name VARCHAR(255) NOT NULL, metadata_location VARCHAR(1000),"
+        " previous_metadata_location VARCHAR(1000), iceberg_type VARCHAR(5),"
+        " PRIMARY KEY (catalog_name, table_namespace, table_name))"
+    ),
+    text(
+        "CREATE TABLE IF NOT EXISTS iceberg_namespace_properties ("
+        "catalog_name VARCHAR(255) NOT NULL, namespace VARCHAR(255) NOT NULL,"
+        " property_key VARCHAR(255) NOT NULL, property_value VARCHAR(1000) NOT NULL,"
+        " PRIMARY KEY (catalog_name, namespace, property_key))"
+    ),
+)
+
+
+class SqlCatalog:
+    """Rows of one catalog in a database that may hold several."""
+
+    keeps_namespace_properties = True
+
+    def __init__(self, settings: CatalogSettings, new_uuid: Callable[[], UUID] = uuid4) -> None:
+        self.name = settings.properties.get("name", settings.name)
+        self._warehouse = strip_slashes(settings.properties.get("warehouse", ""))
+        self._url = _parse_url(settings)
+        self._file = _sqlite_file(settings, self._url)
+        self._reading = self._engine("ro")
+        self._writing = self._engine("rwc")
+        self._new_uuid = new_uuid
+
+    def iter_namespaces(self) -> Iterator[tuple[str, ...]]:
+        """Those with properties, those that tables name, and their parents."""
+        with self._connected(self._reading) as connection:
+            names = {_split(row[0]) for row in connection.execute(_SELECT_NAMESPACES, self._key())}
+            if not names:
+                self._refuse_wrong_name(connection)
+        found = {name[:depth] for name in names for depth in range(1, len(name) + 1)}
+        yield from sorted(found)
+
+    def load_namespace(self, namespace: tuple[str, ...]) -> dict[str, str]:
+        """Its rows, less the marker that it exists."""
+        with self._connected(self._reading) as connection:
+            properties = self._properties(connection, namespace)
+        if not properties and namespace not in set(self.iter_namespaces()):
+            raise NoSuchNamespaceError(
+                f"catalog {self.name!r} has no namespace {join_names(namespace)}"
+            )
+        return {key: value for key, value in properties.items() if key != _EXISTS}
+
+    def iter_pointers(self, namespace: tuple[str, ...] | None = None) -> Iterator[Pointer]:
+        """All rows by one statement, ordered by name here: databases differ in how they sort."""
+        if namespace is None:
+            query, key = _SELECT_TABLES, self._key()
+        else:
+            if namespace:
+                self.load_namespace(namespace)
+            query, key = _SELECT_TABLES_IN, self._key(namespace=".".join(namespace))
+        with self._connected(self._reading) as connection:
+            found = [_pointer(row) for row in connection.execute(query, key).mappings()]
+            if not found and namespace is None:
+                self._refuse_wrong_name(connection)
+        yield from sorted(found, key=lambda pointer: pointer.table)
+
+    def find_pointer(self, table: TableId) -> Pointer | None:
+        """The row of that name."""
+        with self._connected(self._reading) as connection:
+            return self._find(connection, table)
+
+    def default_location(self, table: TableId) -> str:
+        """A folder for each level under the warehouse, as Iceberg's JdbcCatalog has it.
+
+        That one does not ask for a namespace's `location`; pyiceberg does, and keeps the dots.
+        """
+        if not self._warehouse:
+            raise CatalogError(
+                f"catalog {self.name!r} has no warehouse to put {table} in",
+                hint="set 'warehouse' in the catalog's settings, or say --target-location",
+            )
+        return join_location(self._warehouse, table)
+
+    def check_target(self, table: TableId, location: str) -> None:
+        """Free if no row has the name; a database that is not there yet is free too."""
+        _check_holdable(table.namespace)
+        _check_holdable_name(table.name)
+        if not re.match(r"/|[A-Za-z][A-Za-z0-9+.-]*:", location):
+            raise UnsupportedCatalogError(f"{location!r} is not an absolute location for {table}")
+        if self._file is not None and not self._file.exists():
+            return
+        with self._connected(self._reading) as connection:
+            if _columns(connection) and self._find(connection, table) is not None:
+                raise self._taken(table)
+
+    def metadata_name(self, source_name: str) -> str:
+        """Version, uuid: the number goes on counting where the source's name has one."""
+        number = re.match(r"\d+(?=-)", source_name)
+        end = ".gz.metadata.json" if is_gzip_name(source_name) else ".metadata.json"
+        return f"{number[0] if number else '00000'}-{self._new_uuid()}{end}"
+
+    def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str]) -> None:
+        """Insert the rows of each level that has none."""
+        _check_holdable(namespace)
+        for depth in range(1, len(namespace)):
+            self._insert_namespace(namespace[:depth], {})
+        self._insert_namespace(namespace, properties)
+
+    def register(self, table: TableId, metadata_location: str) -> None:
+        """One INSERT; the primary key decides a race."""
+        _check_holdable(table.namespace)
+        _check_holdable_name(table.name)
+        row = self._key(
+            namespace=".".join(table.namespace), name=table.name, location=metadata_location
+        )
+        self._create_tables()
+        try:
+            with self._connected(self._writing) as connection:
+                has_type = "iceberg_type" in _columns(connection)
+                connection.execute(_INSERT_TABLE_V1 if has_type else _INSERT_TABLE_V0, row)
+        except IntegrityError:
+            raise self._taken(table) from None
+
+    def public_properties(self) -> dict[str, str]:
+        """Type, warehouse, and the database's address without user, password and options."""
+        properties = {"type": "sql", "uri": self._address()}
+        if self._warehouse:
+            properties["warehouse"] = public_location(self._warehouse)
+        return properties
+
+    def warehouse_roots(self) -> tuple[str, ...]:
+        """The warehouse, if one is set."""
+        return (self._warehouse,) if self._warehouse else ()
+
+    def _key(self, **values: str) -> dict[str, str]:
+        return {"catalog": self.name, **values}
+
+    def _find(self, connection: Connection, table: TableId) -> Pointer | None:
+        if any("." in level for level in table.namespace):
+            return None  # joined, it would be another namespace
+        key = self._key(namespace=".".join(table.namespace), name=table.name)
+        row = connection.execute(_SELECT_TABLE, key).mappings().first()
+        return None if row is None else _pointer(row)
+
+    def _properties(self, connection: Connection, namespace: tuple[str, ...]) -> dict[str, str]:
+        if any("." in level for level in namespace):
+            return {}
+        rows = connection.execute(_SELECT_PROPERTIES, self._key(namespace=".".join(namespace)))
+        return {row[0]: row[1] or "" for row in rows}
+
+    def _insert_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str]) -> None:
+        self._create_tables()
+        marked = {**properties, _EXISTS: "true"}
+        key = self._key(namespace=".".join(namespace))
+        try:
+            with self._connected(self._writing) as connection:
+                if not self._properties(connection, namespace):
+                    rows = [{**key, "key": name, "value": value} for name, value in marked.items()]
+                    connection.execute(_INSERT_PROPERTY, rows)
+        except IntegrityError:
+            return  # another process made it meanwhile
+
+    def _create_tables(self) -> None:
+        if self._file is not None:
+            _make_parent(self._file)
+        # Two processes may both find none and both create them; one then fails harmlessly.
+        with suppress(IntegrityError), self._connected(self._writing) as connection:
+            if not _columns(connection):
+                for statement in _CREATE:
+                    connection.execute(statement)
+
+    def _refuse_wrong_name(self, connection: Connection) -> None:
+        """A catalog of another name in the same database must not look like an empty one."""
+        names = ", ".join(sorted(repr(row[0]) for row in connection.execute(_SELECT_CATALOGS)))
+        if names:
+            raise CatalogError(
+                f"{self._address()} holds no catalog {self.name!r}, but {names}",
+                hint="set 'name' in the catalog's settings to the name that its writers use",
+            )
+
+    def _taken(self, table: TableId) -> TargetExistsError:
+        return TargetExistsError(f"table or view {table} exists in catalog {self.name!r}")
+
+    def _address(self) -> str:
+        url = self._url
+        return str(URL.create(url.drivername, None, None, url.host, url.port, url.database))
+
+    def _engine(self, mode: str) -> Engine:
+        """An engine that keeps no connection between uses; on SQLite, `ro` never makes a file."""
+        if self._file is None:
+            return create_engine(self._url, poolclass=NullPool, hide_parameters=True)
+        address = f"file:{quote(bytes(self._file))}?mode={mode}"
+
+        def connect() -> sqlite3.Connection:
+            return sqlite3.connect(address, timeout=_BUSY_SECONDS, uri=True)
+
+        return create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
+
+    @contextmanager
+    def _connected(self, engine: Engine) -> Iterator[Connection]:
+        """One transaction. IntegrityError passes; other errors of the database become one line."""
+        if engine is self._reading and self._file is not None and not self._file.exists():
+            raise CatalogError(
+                f"catalog {self.name!r}: there is no database at {self._file}",
+                hint="check 'uri' in the catalog's settings, and that its disk is mounted",
+            )
+        try:
+            with engine.begin() as connection:
+                yield connection
+        except IntegrityError:
+            raise
+        except SQLAlchemyError as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: SQLAlchemyError) -> CatalogError:
+        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        if self._url.password:
+            reason = reason.replace(str(self._url.password), "***")
+        hint = "wait for its writers and try again" if "locked" in reason else None
+        if "no such table" in reason:
+            hint = "check 'uri': this database holds no Iceberg catalog"
+        return CatalogError(f"catalog {self.name!r} at {self._address()}: {reason}", hint=hint)
+
+
+def _parse_url(settings: CatalogSettings) -> URL:
+    try:
+        url = make_url(settings.properties["uri"])
+        url.get_dialect().import_dbapi()
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        raise SettingsError(
+            f"catalog {settings.name!r}: 'uri' is not the address of a database",
+            hint="write sqlite:////path/to/file.db or postgresql://host/database",
+        ) from None
+    except ImportError as error:
+        raise SettingsError(
+            f"catalog {settings.name!r}: the driver of its database is not installed: {error.name}",
+            hint=f"install the Python package that provides {error.name!r}",
+        ) from None
+    return url
+
+
+def _sqlite_file(settings: CatalogSettings, url: URL) -> Path | None:
+    """The file of an SQLite database; None for another database."""
+    if url.get_backend_name() != "sqlite":
+        return None
+    if not url.database or url.database.startswith((":memory:", "file:")):
+        raise SettingsError(
+            f"catalog {settings.name!r}: 'uri' names no SQLite file",
+            hint="write sqlite:////path/to/file.db",
+        )
+    return Path(url.database).absolute()
+
+
+def _columns(connection: Connection) -> set[str]:
+    """Columns of the table of tables; none if it is not there."""
+    inspector = inspect(connection)
+    if not inspector.has_table("iceberg_tables"):
+        return set()
+    return {column["name"] for column in inspector.get_columns("iceberg_tables")}
+
+
+def _pointer(row: RowMapping) -> Pointer:
+    table = TableId(_split(row["table_namespace"] or ""), row["table_name"] or "")
+    kind = (row.get("iceberg_type") or TABLE).lower()
+    return Pointer(table, row["metadata_location"] or "", kind)
+
+
+def _split(namespace: str) -> tuple[str, ...]:
+    return tuple(namespace.split(".")) if namespace else ()
+
+
+def _check_holdable(namespace: tuple[str, ...]) -> None:
+    if not namespace:
+        raise UnsupportedCatalogError("a SQL catalog has no tables outside of namespaces")
+    for level in namespace:
+        _check_holdable_name(level)
+        if "." in level:
+            raise UnsupportedCatalogError(
+                f"a SQL catalog cannot hold the namespace {join_names(namespace)}:"
+                f" it would split {level!r}",
+                hint="choose another with --target-database",
+            )
+
+
+def _check_holdable_name(name: str) -> None:
+    try:
+        check_name(name)
+    except BadNameError as error:
+        raise UnsupportedCatalogError(f"a SQL catalog cannot hold the {error}") from None
+
+
+def _make_parent(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CatalogError(f"cannot create the folder of {path}: {error.strerror}") from error

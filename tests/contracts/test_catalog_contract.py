@@ -1,0 +1,258 @@
+"""What every catalog promises, tried on each of them."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bcn.catalog.open import open_catalog
+from bcn.catalog.protocol import Catalog, CatalogSettings, Pointer
+from bcn.errors import (
+    BcnError,
+    CatalogError,
+    NoSuchNamespaceError,
+    TargetExistsError,
+    UnsupportedCatalogError,
+)
+from bcn.model import TableId
+
+ORDERS = TableId(("sales",), "orders")
+
+V0_TABLES = """
+CREATE TABLE iceberg_tables(catalog_name VARCHAR(255) NOT NULL,
+  table_namespace VARCHAR(255) NOT NULL,
+  table_name VARCHAR(255) NOT NULL, metadata_location VARCHAR(1000),
+  previous_metadata_location VARCHAR(1000),
+  PRIMARY KEY (catalog_name, table_namespace, table_name));
+CREATE TABLE iceberg_namespace_properties(catalog_name VARCHAR(255) NOT NULL,
+  namespace VARCHAR(255) NOT NULL, property_key VARCHAR(255), property_value VARCHAR(1000),
+  PRIMARY KEY (catalog_name, namespace, property_key));
+"""
+
+
+@dataclass(frozen=True)
+class Rig:
+    """A catalog under test and the settings to open it a second time."""
+
+    settings: CatalogSettings
+    place: Path  # what a missing disk would take away
+
+    def open(self) -> Catalog:
+        return open_catalog(self.settings)
+
+    def write_metadata(self, table: TableId) -> str:
+        catalog = self.open()
+        location = (
+            f"{catalog.default_location(table)}/metadata/{catalog.metadata_name('x.metadata.json')}"
+        )
+        path = Path(location)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+        return location
+
+    def add(self, table: TableId) -> str:
+        catalog = self.open()
+        catalog.create_namespace(table.namespace, {})
+        location = self.write_metadata(table)
+        catalog.register(table, location)
+        return location
+
+
+@pytest.fixture(params=["hadoop", "sql-v1", "sql-v0"])
+def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Rig:
+    warehouse = str(tmp_path / "warehouse")
+    if request.param == "hadoop":
+        return Rig(
+            CatalogSettings("prod", "hadoop", {"warehouse": warehouse}), tmp_path / "warehouse"
+        )
+    database = tmp_path / "db" / "catalog.db"
+    if request.param == "sql-v0":
+        database.parent.mkdir()
+        with sqlite3.connect(database) as connection:
+            connection.executescript(V0_TABLES)
+        connection.close()
+    properties = {"uri": f"sqlite:///{database}", "warehouse": warehouse}
+    return Rig(CatalogSettings("prod", "sql", properties), database)
+
+
+def names(catalog: Catalog, namespace: tuple[str, ...] | None = None) -> list[str]:
+    return [str(pointer.table) for pointer in catalog.iter_pointers(namespace)]
+
+
+def test_a_registered_table_is_found_with_the_location_it_was_registered_at(rig: Rig) -> None:
+    location = rig.add(ORDERS)
+    assert rig.open().find_pointer(ORDERS) == Pointer(ORDERS, location, "table")
+    assert list(rig.open().iter_pointers()) == [Pointer(ORDERS, location, "table")]
+
+
+def test_what_is_not_there_is_not_found(rig: Rig) -> None:
+    rig.add(ORDERS)
+    catalog = rig.open()
+    for missing in ("sales.order", "sale.orders", "sales.orders.x", "sales.x.orders"):
+        assert catalog.find_pointer(TableId.parse(missing)) is None
+    assert catalog.find_pointer(TableId(("sales", ".."), "sales")) is None
+    assert catalog.find_pointer(TableId(("..",), "warehouse")) is None
+
+
+def test_tables_are_listed_in_the_order_of_their_names(rig: Rig) -> None:
+    for name in ("b.t", "a.z", "a.inner.t", "a.B", "a.b", "b.inner.deep.t"):
+        rig.add(TableId.parse(name))
+    listed = [pointer.table for pointer in rig.open().iter_pointers()]
+    assert listed == sorted(listed)
+    assert [str(table) for table in listed] == [
+        "a.B", "a.b", "a.z", "a.inner.t", "b.t", "b.inner.deep.t",
+    ]  # fmt: skip
+
+
+def test_a_namespace_lists_only_the_tables_directly_in_it(rig: Rig) -> None:
+    for name in ("a.one", "a.inner.two", "ab.three", "a_.four"):
+        rig.add(TableId.parse(name))
+    assert names(rig.open(), ("a",)) == ["a.one"]
+    assert names(rig.open(), ("a", "inner")) == ["a.inner.two"]
+
+
+def test_an_unknown_namespace_is_an_error_not_an_empty_list(rig: Rig) -> None:
+    rig.add(ORDERS)
+    catalog = rig.open()
+    for namespace in [("sale",), ("sales", "inner"), ("sales", "orders"), ("..",), ("sales.x",)]:
+        with pytest.raises(NoSuchNamespaceError):
+            list(catalog.iter_pointers(namespace))
+        with pytest.raises(NoSuchNamespaceError):
+            catalog.load_namespace(namespace)
+
+
+def test_namespaces_come_sorted_with_parents_before_children(rig: Rig) -> None:
+    rig.open().create_namespace(("b", "x", "y"), {})
+    rig.open().create_namespace(("a",), {})
+    rig.add(TableId(("b", "c"), "t"))
+    expected = [("a",), ("b",), ("b", "c"), ("b", "x"), ("b", "x", "y")]
+    assert list(rig.open().iter_namespaces()) == expected
+    assert all(rig.open().load_namespace(namespace) == {} for namespace in expected)
+
+
+def test_making_a_namespace_again_changes_nothing(rig: Rig) -> None:
+    rig.open().create_namespace(("a", "b"), {})
+    before = list(rig.open().iter_namespaces())
+    rig.open().create_namespace(("a", "b"), {})
+    rig.open().create_namespace(("a",), {})
+    assert list(rig.open().iter_namespaces()) == before
+
+
+def test_properties_of_a_namespace_are_kept_or_refused_never_lost(rig: Rig) -> None:
+    catalog = rig.open()
+    properties = {"owner": "ada", "comment": 'it\'s "quoted" — ünïcode'}
+    if catalog.keeps_namespace_properties:
+        catalog.create_namespace(("a",), properties)
+        catalog.create_namespace(("a",), {"owner": "eve"})
+        assert catalog.load_namespace(("a",)) == properties
+    else:
+        with pytest.raises(UnsupportedCatalogError, match="comment, owner"):
+            catalog.create_namespace(("a",), properties)
+        assert not rig.place.exists()
+
+
+def test_a_taken_name_is_refused_before_anything_is_copied(rig: Rig) -> None:
+    rig.add(ORDERS)
+    catalog = rig.open()
+    with pytest.raises(TargetExistsError, match=r"sales\.orders"):
+        catalog.check_target(ORDERS, catalog.default_location(ORDERS))
+
+
+def test_a_free_name_passes_and_the_check_leaves_no_trace(rig: Rig) -> None:
+    existed = rig.place.exists()
+    catalog = rig.open()
+    catalog.check_target(ORDERS, catalog.default_location(ORDERS))
+    assert rig.place.exists() == existed
+
+
+def test_registering_a_taken_name_is_refused_and_keeps_the_first(rig: Rig) -> None:
+    location = rig.add(ORDERS)
+    with pytest.raises(TargetExistsError):
+        rig.open().register(ORDERS, location)
+    assert rig.open().find_pointer(ORDERS) == Pointer(ORDERS, location, "table")
+
+
+def test_of_many_who_race_to_register_a_name_exactly_one_wins(rig: Rig) -> None:
+    rig.open().create_namespace(("sales",), {})
+    location = rig.write_metadata(ORDERS)
+    start = threading.Barrier(6)
+    outcomes: list[str] = []
+
+    def register() -> None:
+        start.wait()
+        try:
+            rig.open().register(ORDERS, location)
+            outcomes.append("won")
+        except TargetExistsError:
+            outcomes.append("lost")
+
+    threads = [threading.Thread(target=register) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["lost"] * 5 + ["won"]
+
+
+def test_a_missing_disk_does_not_look_like_an_empty_catalog(rig: Rig) -> None:
+    rig.add(ORDERS)
+    rig.place.rename(rig.place.with_name("unmounted"))
+    catalog = rig.open()
+    reads = (
+        lambda: list(catalog.iter_pointers()),
+        lambda: list(catalog.iter_namespaces()),
+        lambda: catalog.find_pointer(ORDERS),
+        lambda: catalog.load_namespace(("sales",)),
+    )
+    for read in reads:
+        with pytest.raises(CatalogError, match="there is no") as caught:
+            read()
+        assert "mounted" in caught.value.hint
+    assert not rig.place.exists()
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0b"])
+def test_impossible_names_are_refused_as_targets(rig: Rig, name: str) -> None:
+    catalog = rig.open()
+    for table in (TableId(("a",), name), TableId((name,), "t")):
+        with pytest.raises(BcnError):
+            catalog.check_target(table, catalog.default_location(table))
+
+
+@pytest.mark.parametrize(
+    "name", ["ünï", "with space", "100%25", "a+b", "UPPER", "_t", "-", "`q`", "metadata"]
+)
+def test_unusual_names_come_back_as_they_were(rig: Rig, name: str) -> None:
+    table = TableId((name,), name)
+    location = rig.add(table)
+    assert list(rig.open().iter_namespaces()) == [(name,)]
+    assert list(rig.open().iter_pointers((name,))) == [Pointer(table, location, "table")]
+
+
+def test_a_metadata_name_says_gzip_when_the_source_did(rig: Rig) -> None:
+    catalog = rig.open()
+    assert not catalog.metadata_name("00003-abc.metadata.json").endswith(".gz.metadata.json")
+    for source in ("v3.gz.metadata.json", "00003-abc.metadata.json.gz"):
+        assert catalog.metadata_name(source).endswith(".gz.metadata.json")
+
+
+def test_public_properties_name_the_type_and_the_warehouse(rig: Rig) -> None:
+    catalog = rig.open()
+    public = catalog.public_properties()
+    assert public["type"] == rig.settings.type
+    assert (public["warehouse"],) == catalog.warehouse_roots()
+    assert set(public) <= {"type", "warehouse", "uri"}
+
+
+def test_the_name_property_is_the_name_the_catalog_knows_itself_by(rig: Rig) -> None:
+    settings = CatalogSettings(
+        "alias", rig.settings.type, {**rig.settings.properties, "name": "prod"}
+    )
+    rig.add(ORDERS)
+    catalog = open_catalog(settings)
+    assert catalog.name == "prod"
+    assert names(catalog) == ["sales.orders"]
