@@ -6,7 +6,7 @@ roots, G5 files and sizes, G7 the table can still be written.
 
 from tests.support.compare.documents import Policy
 from tests.support.compare.paths import Difference, Moves, local_path
-from tests.support.compare.rows import pyiceberg_rows, spark_rows
+from tests.support.compare.rows import jvm_rows, pyiceberg_rows, spark_rows
 from tests.support.compare.tables import compare_tables, referenced_files, unreferenced_files
 from tests.support.compare.tree import Entry, Tree
 
@@ -17,6 +17,7 @@ __all__ = [
     "Policy",
     "Tree",
     "compare_tables",
+    "jvm_rows",
     "local_path",
     "pyiceberg_rows",
     "referenced_files",

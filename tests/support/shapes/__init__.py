@@ -6,12 +6,26 @@ the folders that shapes are built in.
 
 from __future__ import annotations
 
-from tests.support.shapes import basic, deletes, legacy, vectors
+from tests.support.shapes import (
+    basic,
+    deletes,
+    evolution,
+    legacy,
+    names,
+    places,
+    refs,
+    types,
+    vectors,
+)
 from tests.support.shapes.model import Shape, World, open_world
+from tests.support.shapes.refused import REFUSED_SHAPES
 
-SHAPES: tuple[Shape, ...] = (*basic.SHAPES, *deletes.SHAPES, *vectors.SHAPES, *legacy.SHAPES)
+_THEMES = (basic, legacy, deletes, vectors, types, refs, evolution, places, names)
+SHAPES: tuple[Shape, ...] = tuple(
+    sorted((shape for theme in _THEMES for shape in theme.SHAPES), key=lambda shape: shape.id)
+)
 
-__all__ = ["SHAPES", "Shape", "World", "build_all", "open_world"]
+__all__ = ["REFUSED_SHAPES", "SHAPES", "Shape", "World", "build_all", "open_world"]
 
 
 def build_all(world: World, shapes: tuple[Shape, ...] = SHAPES) -> None:

@@ -169,13 +169,15 @@ def java_spec(table: Any, spec_id: int | None = None) -> Any:
 
 
 def java_data_file(world: World, spec: Any, location: str, path: Path, **more: Any) -> Any:
-    """A `DataFile` for a Parquet file; `partition` is like `p=1`."""
+    """A `DataFile` for a Parquet file; `partition` is like `p=1`, `values` a JVM struct."""
     builder = world.spark._jvm.org.apache.iceberg.DataFiles.builder(spec)
     builder = builder.withPath(location).withFormat(more.get("file_format", "parquet"))
     builder = builder.withFileSizeInBytes(path.stat().st_size)
     builder = builder.withRecordCount(more.get("rows") or pq.read_metadata(path).num_rows)
     if "partition" in more:
         builder = builder.withPartitionPath(more["partition"])
+    if "values" in more:
+        builder = builder.withPartition(more["values"])
     return builder.build()
 
 

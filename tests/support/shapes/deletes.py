@@ -175,23 +175,24 @@ def claims_t14(world: World) -> Iterator[Claim]:
 
 
 def build_t15(world: World) -> None:
-    name = create(world, "shapes.t15", COLUMNS, 2)
-    world.sql(f"INSERT INTO {name} {numbered(1, 12)}")
-    world.sql(f"DELETE FROM {name} WHERE id = 2")
-    world.sql(f"DELETE FROM {name} WHERE id = 5")
+    """One partition's deletes are rewritten; the tombstone stays beside the other's entry."""
+    name = create(world, "shapes.t15", f"{COLUMNS}, p int", 2, partition="p")
+    world.sql(f"INSERT INTO {name} SELECT *, id % 2 FROM ({numbered(1, 12)})")
+    world.sql(f"DELETE FROM {name} WHERE id IN (2, 3)")
     world.sql(
-        f"CALL {world.catalog}.system.rewrite_position_delete_files("
-        "table => 'shapes.t15', options => map('rewrite-all', 'true'))"
+        f"CALL {world.catalog}.system.rewrite_position_delete_files(table => 'shapes.t15',"
+        " options => map('rewrite-all', 'true'), where => 'p = 0')"
     )
+    world.sql(f"INSERT INTO {name} SELECT *, 0 FROM ({numbered(13, 14)})")
     expire_all_but_current(world.java_table("shapes.t15"))
 
 
 def claims_t15(world: World) -> Iterator[Claim]:
     tree = world.tree("shapes.t15")
     gone = [e for e in tree.iter_entries() if not e.is_live and e.is_rewritten]
-    yield "tombstones of delete files", len(gone) == 2
-    yield "whose files are gone", not any(tree.file(entry.path).exists() for entry in gone)
-    yield "one live delete file", len(live_deletes(world, "shapes.t15")) == 1
+    yield "a tombstone of a delete file", len(gone) == 1
+    yield "whose file is gone", not any(tree.file(entry.path).exists() for entry in gone)
+    yield "two live delete files", len(live_deletes(world, "shapes.t15")) == 2
 
 
 def build_t16(world: World) -> None:
