@@ -35,10 +35,7 @@ DOCUMENT = {
     "location": "s3://b/t/",
     "last-sequence-number": 34,
     "last-updated-ms": 1602638573590,
-    "schemas": [
-        {"type": "struct", "schema-id": 0, "fields": []},
-        {"type": "struct", "schema-id": 3, "fields": []},
-    ],
+    "schemas": [{"schema-id": 0, "fields": []}, {"schema-id": 3, "fields": []}],
     "current-schema-id": 3,
     "partition-specs": [{"spec-id": 0, "fields": []}, {"spec-id": 2, "fields": []}],
     "properties": {
@@ -68,12 +65,7 @@ DOCUMENT = {
     "metadata-log": [{"metadata-file": "s3://b/t/metadata/1.json", "timestamp-ms": 1515100}],
     "refs": {"main": {"snapshot-id": HUGE, "type": "branch"}, "old": {"snapshot-id": 5}},
     "statistics": [
-        {
-            "snapshot-id": 5,
-            "statistics-path": "s3://b/t/metadata/5.stats",
-            "file-size-in-bytes": 413,
-            "blob-metadata": [{"type": "vendor"}],
-        }
+        {"snapshot-id": 5, "statistics-path": "s3://b/t/5.stats", "file-size-in-bytes": 413}
     ],
     "partition-statistics": [{"snapshot-id": HUGE, "statistics-path": "s3://m/t/p.parquet"}],
     "unknown-last": None,
@@ -82,7 +74,7 @@ OLDEST = {
     "format-version": 1,
     "location": "/wh/t",
     "schema": {"type": "struct", "fields": []},
-    "partition-spec": [{"name": "p", "transform": "identity", "source-id": 1}],
+    "partition-spec": [{"name": "p", "source-id": 1}],
 }
 MOVES = Moves([Move("s3://b/t", "/new/t"), Move("s3://m/t", "/new/m"), Move("s3://o/t", "gs://o")])
 
@@ -100,12 +92,9 @@ NUMBERS = ["1.10", "1e400", "-0.0", "0.1000", "1E+2", "1.7976931348623157e308", 
 TEXT = st.text(st.characters(codec=None)) | st.sampled_from(
     ["\ud800", "\udfff\ud800", "number-0:1", '"number-0:1.5"', "number-1:", "\\", "\u2028", "\0"]
 )
+PLAIN = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | TEXT
 VALUE = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**70), 2**70)
-    | TEXT
-    | st.sampled_from(NUMBERS).map(NumberText),
+    PLAIN | st.sampled_from(NUMBERS).map(NumberText),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
     max_leaves=20,
 )
@@ -143,18 +132,10 @@ def test_text_that_looks_like_a_held_number_stays_text():
     assert render_metadata(parse_metadata(data), name="v1.metadata.json") == data
 
 
-def test_null_absent_order_and_int64_survive():
-    data = b'{"z":null,"format-version":2,"a":9223372036854775807,"b":-9223372036854775808,"y":{}}'
-    assert render_metadata(parse_metadata(data), name="v1.metadata.json") == data
-
-
-def test_letters_are_written_as_utf_8():
-    data = '{"format-version":2,"é":"日本 😀"}'.encode()
-    assert render_metadata(parse_metadata(data), name="v1.metadata.json") == data
-
-
-def test_a_byte_order_mark_is_no_part_of_the_document():
-    assert parse_metadata(b'\xef\xbb\xbf{"format-version":2}') == {"format-version": 2}
+def test_null_absent_order_int64_and_letters_survive_but_no_byte_order_mark():
+    data = f'{{"z":null,"format-version":2,"a":{HUGE},"b":-{HUGE + 1},"é":"日本 😀"}}'.encode()
+    parsed = parse_metadata(b"\xef\xbb\xbf" + data)
+    assert render_metadata(parsed, name="v1.metadata.json") == data
 
 
 def test_a_parsed_document_can_be_sent_to_an_executor():
@@ -162,28 +143,20 @@ def test_a_parsed_document_can_be_sent_to_an_executor():
     assert pickle.loads(pickle.dumps(document)) == document
 
 
-@pytest.mark.parametrize("bad", [float("nan"), {1, 2}, b"bytes"])
-def test_what_is_no_json_is_not_rendered(bad):
-    with pytest.raises((TypeError, ValueError)):
-        render_json({"x": bad})
+def test_what_is_no_json_is_not_rendered():
+    for bad in (float("nan"), {1, 2}, b"bytes"):
+        with pytest.raises((TypeError, ValueError)):
+            render_json({"x": bad})
 
 
 def test_the_name_decides_whether_a_file_is_compressed():
     for name in ("00001-x.gz.metadata.json", "v3.metadata.json.gz"):
         data = render_metadata(DOCUMENT, name=name)
         assert data.startswith(b"\x1f\x8b")
+        assert data[4:8] == bytes(4)  # not the time
         assert parse_metadata(data) == DOCUMENT
     for name in ("00001-x.metadata.json", "v3.gz.json", "v3.gz.metadata.json.bak"):
         assert render_metadata(DOCUMENT, name=name).startswith(b"{")
-
-
-def test_compressed_bytes_do_not_depend_on_the_time():
-    data = render_metadata(DOCUMENT, name="v1.gz.metadata.json")
-    assert data[4:8] == b"\0\0\0\0"
-
-
-def test_compression_is_seen_in_the_bytes_not_asked_of_a_name():
-    assert parse_metadata(gzip.compress(b'{"format-version":1}')) == {"format-version": 1}
 
 
 WHOLE = b'{"format-version":2}'
@@ -213,22 +186,18 @@ def test_a_document_cut_short_is_malformed(length):
 # what is supported
 
 
-@pytest.mark.parametrize("version", [-1, 0, 4, 99])
-def test_other_format_versions_are_refused(version):
-    with pytest.raises(UnsupportedTableError, match=f"format version {version} .* nothing"):
-        check_supported({"format-version": version})
+def test_other_format_versions_are_refused():
+    for version in (-1, 0, 4, 99):
+        with pytest.raises(UnsupportedTableError, match=f"format version {version} .* nothing"):
+            check_supported({"format-version": version})
 
 
-@pytest.mark.parametrize("document", [DOCUMENT, OLDEST, changed(format_version=3)])
-def test_plain_tables_are_supported(document):
-    check_supported(document)
-
-
-def test_empty_traces_of_encryption_are_no_encryption():
-    check_supported(
-        changed(encryption_keys=[], snapshots=[{"snapshot-id": 1, "key-id": None}])
-        | {"statistics": [{"key-metadata": None}], "properties": {"encryption.key-id": ""}}
-    )
+def test_plain_tables_are_supported_and_empty_traces_of_encryption_are_none():
+    empty = changed(encryption_keys=[], properties={"encryption.key-id": ""})
+    empty["snapshots"][0]["key-id"] = empty["statistics"][0]["key-metadata"] = None
+    for document in (DOCUMENT, OLDEST, empty):
+        check_supported(document)
+        check_supported(document | {"format-version": 3})
 
 
 @pytest.mark.parametrize(
@@ -238,10 +207,7 @@ def test_empty_traces_of_encryption_are_no_encryption():
         ({"properties": {"encryption.key-id": "k"}}, "property encryption.key-id"),
         ({"snapshots": [{}, {"snapshot-id": 7, "key-id": "k"}]}, "snapshot 7 has a key-id"),
         ({"statistics": [{"snapshot-id": 7, "key-metadata": "k"}]}, "statistics of snapshot 7"),
-        (
-            {"partition_statistics": [{"snapshot-id": 7, "key-metadata": "k"}]},
-            "partition-statistics of snapshot 7",
-        ),
+        ({"partition_statistics": [{"key-metadata": "k"}]}, "partition-statistics"),
     ],
 )
 def test_encrypted_tables_are_refused_with_the_trace_that_was_seen(fields, trace):
@@ -264,7 +230,7 @@ def test_the_facts_of_a_table():
     )
     assert facts.refs == DOCUMENT["refs"]
     assert facts.statistics == (
-        StatisticsFile("s3://b/t/metadata/5.stats", 413, "statistics", 5),
+        StatisticsFile("s3://b/t/5.stats", 413, "statistics", 5),
         StatisticsFile("s3://m/t/p.parquet", None, "partition_statistics", HUGE),
     )
     assert (facts.schema_ids, facts.current_schema_id, facts.schema_count) == ((0, 3), 3, 2)
@@ -280,31 +246,21 @@ def test_the_oldest_tables_may_lack_nearly_everything():
     assert (facts.schema_ids, facts.current_schema_id) == ((0,), None)
     assert facts.specs == ({"spec-id": 0, "fields": OLDEST["partition-spec"]},)
     assert facts.properties == {}
+    odd = changed(properties={"a": "1", "b": None, "c": 3})
+    assert read_facts(odd).properties == {"a": "1"}
 
 
-def test_a_table_without_any_schema_or_spec_still_has_facts():
-    facts = read_facts({"format-version": 1, "location": "/t"})
-    assert (facts.schema_ids, facts.specs) == ((), ())
+def test_a_table_without_a_current_snapshot_has_no_main():
+    for none in (-1, None):
+        facts = read_facts({"format-version": 1, "location": "/t", "current-snapshot-id": none})
+        assert facts.current_snapshot_id is None
+        assert (facts.refs, facts.schema_ids, facts.specs) == ({}, (), ())
 
 
-@pytest.mark.parametrize("none", [-1, None])
-def test_a_table_without_a_current_snapshot_has_no_main(none):
-    facts = read_facts({"format-version": 1, "location": "/t", "current-snapshot-id": none})
-    assert facts.current_snapshot_id is None
-    assert facts.refs == {}
-
-
-def test_a_table_from_before_there_were_refs_has_main():
-    facts = read_facts(changed(refs=None))
-    assert facts.refs == {"main": {"snapshot-id": HUGE, "type": "branch"}}
-
-
-def test_refs_that_are_there_are_not_added_to():
+def test_a_table_from_before_there_were_refs_has_main_and_others_only_what_they_have():
+    main = {"main": {"snapshot-id": HUGE, "type": "branch"}}
+    assert read_facts(changed(refs=None)).refs == main
     assert read_facts(changed(refs={})).refs == {}
-
-
-def test_properties_that_are_no_text_are_no_facts():
-    assert read_facts(changed(properties={"a": "1", "b": None, "c": 3})).properties == {"a": "1"}
 
 
 BAD_SNAPSHOTS = [
@@ -344,14 +300,10 @@ def test_declared_roots_are_the_location_and_what_lies_outside_of_it():
     assert declared_roots(DOCUMENT) == ("s3://b/t", "s3://m/t", "s3://o/t")
 
 
-def test_a_sibling_with_a_longer_name_is_a_root_of_its_own():
-    document = changed(location="/w/t", properties={"write.data.path": "/w/t_data//"})
-    assert declared_roots(document) == ("/w/t", "/w/t_data")
-
-
-def test_a_root_above_the_location_is_a_root_too_and_an_empty_path_is_none():
-    properties = {"write.data.path": "", "write.metadata.path": "/w/", "other.path": "/x"}
-    assert declared_roots(changed(location="/w/t", properties=properties)) == ("/w/t", "/w")
+def test_a_root_beside_or_above_the_location_is_a_root_too_but_an_empty_path_is_none():
+    for path, more in (("/w/t_x//", ["/w/t_x"]), ("/w/", ["/w"]), ("", []), ("/w/t//", [])):
+        document = changed(location="/w/t", properties={"write.data.path": path, "x.path": "/x"})
+        assert declared_roots(document) == ("/w/t", *more)
 
 
 def test_roots_in_other_properties_are_found():
@@ -361,18 +313,14 @@ def test_roots_in_other_properties_are_found():
         "exact": "s3://b/t",
         "sibling": "s3://b/t_backup/x",
         "dotted": "s3://b/t.old",
-        "unrelated": "hello",
         "write.data.path": "s3://b/t/data",
     }
     found = paths_in_other_properties(changed(properties=properties), ["s3://b/t", "s3://m/t"])
     assert found == {key: properties[key] for key in ("custom.path", "list", "exact")}
-    assert paths_in_other_properties(DOCUMENT, []) == {}
-    assert paths_in_other_properties(DOCUMENT, [""]) == {}
-
-
-def test_a_root_is_no_pattern():
-    document = changed(properties={"a": "s3://b+c/t/x", "b": "s3://bbc/t/x"})
-    assert list(paths_in_other_properties(document, ["s3://b+c/t"])) == ["a"]
+    assert (
+        paths_in_other_properties(DOCUMENT, []) == paths_in_other_properties(DOCUMENT, [""]) == {}
+    )
+    assert paths_in_other_properties(DOCUMENT, ["s3:/+b/t"]) == {}  # a root is no pattern
 
 
 # moving
@@ -389,7 +337,7 @@ def test_exactly_the_paths_move():
     }
     expected["snapshots"][0]["manifests"] = ["/new/t/metadata/m0.avro", "/new/m/m1.avro"]
     expected["snapshots"][1]["manifest-list"] = "/new/t/metadata/s2.avro"
-    expected["statistics"][0]["statistics-path"] = "/new/t/metadata/5.stats"
+    expected["statistics"][0]["statistics-path"] = "/new/t/5.stats"
     expected["partition-statistics"][0]["statistics-path"] = "/new/m/p.parquet"
     expected["metadata-log"] = []
     moved = relocate_metadata(DOCUMENT, MOVES, uuid=None)
@@ -417,10 +365,8 @@ def test_null_and_absent_stay_as_they_are():
     assert relocate_metadata(document, MOVES, uuid="new") == document | {"location": "/new/t"}
 
 
-def test_a_uuid_is_replaced_kept_or_never_invented():
+def test_a_uuid_is_replaced_but_never_invented():
     assert relocate_metadata(DOCUMENT, MOVES, uuid="new")["table-uuid"] == "new"
-    kept = relocate_metadata(DOCUMENT, MOVES, uuid=None)["table-uuid"]
-    assert kept == DOCUMENT["table-uuid"]
     moves = Moves([Move("/wh/t", "/n")])
     assert relocate_metadata(OLDEST, moves, uuid="new") == OLDEST | {"location": "/n"}
 
@@ -438,16 +384,13 @@ SEGMENT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/
 @given(SEGMENT, st.lists(SEGMENT, max_size=5), st.dictionaries(SEGMENT, VALUE, max_size=3))
 def test_there_and_back_is_the_same_document(root, files, unknown):
     location = f"s3://b/{root}"
-    document = unknown | {
-        "format-version": 2,
-        "location": location,
-        "properties": {"write.data.path": f"{location}/d/"},
-        "snapshots": [
-            {"snapshot-id": n, "timestamp-ms": n, "manifest-list": f"{location}/{file}"}
-            for n, file in enumerate(files)
-        ],
-        "statistics": [{"snapshot-id": 0, "statistics-path": f"{location}//s"}],
-    }
+    snapshots = [
+        {"snapshot-id": n, "timestamp-ms": n, "manifest-list": f"{location}/{file}"}
+        for n, file in enumerate(files)
+    ]
+    document = unknown | {"format-version": 2, "location": location, "snapshots": snapshots}
+    document["properties"] = {"write.data.path": f"{location}/d/"}
+    document["statistics"] = [{"snapshot-id": 0, "statistics-path": f"{location}//s"}]
     there = Moves([Move(location, "gs://elsewhere/x")])
     moved = relocate_metadata(document, there, uuid=None)
     assert all(one["manifest-list"].startswith("gs://elsewhere/x/") for one in moved["snapshots"])

@@ -153,6 +153,7 @@ def test_a_file_cut_short_is_malformed(length):
         b"PFA1PFA1" + struct.pack("<iI", -4, 0) + b"PFA1" + b"PFA1",
         b"PFA1PFA2{}" + struct.pack("<iI", 2, 0) + b"PFA1",
         b"PFA1PFA1{}" + struct.pack("<iI", 2, 1) + b"PFA1",
+        b'PFA1{"blobs":[]}' + struct.pack("<iI", 12, 0) + b"PFA1",
         b"PFA1" + bytes(40),
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,12 +19,24 @@ import pyarrow.parquet as pq
 from pyarrow import dataset, orc
 
 from bcn.errors import MalformedFileError, UnsupportedTableError
+from bcn.iceberg.avro import (
+    Container,
+    Walk,
+    encode_long,
+    parse_container,
+    path_edits,
+    splice_file,
+    walk_file,
+)
+from bcn.iceberg.codec import find_codec
+from bcn.iceberg.program import Shape, Step, Wanted
 from bcn.iceberg.relocate import Moves
 
 PATH_ID = 2147483546
 POSITION_ID = 2147483545
 
 _ROWS_AT_ONCE = 1 << 20
+_ENCODED = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +210,7 @@ def _has_integer_decimals(schema: pq.ParquetSchema) -> bool:
     )
 
 
-def _find_codecs(metadata: pq.FileMetaData) -> dict[str, str] | str:
-    if not metadata.num_row_groups:
-        return "zstd"
+def _find_codecs(metadata: pq.FileMetaData) -> dict[str, str]:
     group = metadata.row_group(0)
     chunks = [group.column(index) for index in range(group.num_columns)]
     return {
@@ -304,4 +314,75 @@ def _varint(number: int) -> bytes:
     return bytes([*head, number])
 
 
-_FORMATS = {"parquet": _relocate_parquet, "orc": _relocate_orc}
+# Avro
+
+
+_PATH = Wanted((Step(PATH_ID, ("file_path",)),), Shape.BYTES)
+_POSITION = Wanted((Step(POSITION_ID, ("pos",)),), Shape.NUMBER)
+
+
+def _relocate_avro(data: bytes, moves: Moves) -> RelocatedDeletes:
+    container = parse_container(data)
+    encoded = [
+        walk_file(part, (_PATH,)).texts(_PATH).dictionary_encode()
+        for part in _iter_parts(container)
+    ]
+    paths = _relocate_paths(pa.chunked_array(encoded, _ENCODED), moves)
+    if not paths.moved:
+        return paths.of(data)
+    spliced = [_splice_paths(part, moves) for part in _iter_parts(container)]
+    written = b"".join([data[: container.header_end], *spliced])
+    return paths.of(written if paths.ordered else _sort_avro(written, paths))
+
+
+def _iter_parts(container: Container) -> Iterator[Container]:
+    """The file as files of some of its blocks: inflated, a small one may take gigabytes."""
+    numbers = np.cumsum(container.frames[:, 0]) // _ROWS_AT_ONCE
+    for number in np.unique(numbers):
+        yield replace(container, frames=container.frames[numbers == number])
+
+
+def _splice_paths(part: Container, moves: Moves) -> bytes:
+    """The blocks, without the header, with their paths moved."""
+    walk = walk_file(part, (_PATH,))
+    return splice_file(part, walk.blocks, [path_edits(walk, _PATH, moves)])[part.header_end :]
+
+
+def _sort_avro(data: bytes, paths: _Paths) -> bytes:
+    """The file with its records sorted by path and position, in blocks of as many as before."""
+    container = parse_container(data)
+    walk = walk_file(container, (_PATH, _POSITION))
+    if walk.is_null(_POSITION).any():
+        raise MalformedFileError("position deletes with rows that have no position")
+    order = np.lexsort((walk.numbers(_POSITION), paths.ranks))
+    records = _cut_records(walk).take(pa.array(order * 2))
+    _, offsets, plain = records.buffers()
+    counts = container.frames[:, 0]
+    ends = np.frombuffer(offsets, np.int64)[np.cumsum(counts)].tolist()
+    parts = [data[: container.header_end]]
+    for count, (start, end) in zip(counts.tolist(), pairwise([0, *ends]), strict=True):
+        parts.append(_render_block(container, count, memoryview(plain)[start:end]))
+    return b"".join(parts)
+
+
+def _cut_records(walk: Walk) -> pa.LargeBinaryArray:
+    """The bytes of the records, each followed by an item of what lies before the next one."""
+    counts, first, last = walk.blocks.extents[walk.blocks.extents[:, 0] > 0].T
+    starts = walk.spans_of(_PATH)[:, 0]
+    ends = np.append(starts[1:], 0)
+    ends[np.cumsum(counts) - 1] = last
+    if (starts[np.cumsum(counts) - counts] != first).any():
+        raise UnsupportedTableError(
+            "position deletes whose rows have to be sorted but do not start with their path"
+        )
+    offsets = np.stack([starts, ends], axis=1).ravel()
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(walk.blocks.buffer)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+
+
+def _render_block(container: Container, count: int, plain: memoryview) -> bytes:
+    payload = find_codec(container.codec).deflate(plain)
+    return b"".join([encode_long(count), encode_long(len(payload)), payload, container.sync])
+
+
+_FORMATS = {"parquet": _relocate_parquet, "orc": _relocate_orc, "avro": _relocate_avro}
