@@ -9,6 +9,7 @@ from tests.support.compare.paths import Difference, Moves, local_path
 from tests.support.compare.rows import jvm_rows, pyiceberg_rows, spark_rows
 from tests.support.compare.tables import compare_tables, referenced_files, unreferenced_files
 from tests.support.compare.tree import Entry, Tree
+from tests.support.compare.works import check_still_works
 
 __all__ = [
     "Difference",
@@ -16,6 +17,7 @@ __all__ = [
     "Moves",
     "Policy",
     "Tree",
+    "check_still_works",
     "compare_tables",
     "jvm_rows",
     "local_path",

@@ -48,3 +48,17 @@ def local_path(location: str) -> Path:
     if not bare.startswith("/"):
         raise ValueError(f"not a local location: {location}")
     return Path(bare)
+
+
+def split_name(table: str) -> list[str]:
+    """The levels of a dotted name; a level that holds dots itself stands in back-ticks."""
+    levels, quoted, level = [], False, ""
+    for character in table:
+        if character == "`":
+            quoted = not quoted
+        elif character == "." and not quoted:
+            levels.append(level)
+            level = ""
+        else:
+            level += character
+    return [*levels, level]

@@ -20,27 +20,36 @@ _LINEAGE = ("_row_id", "_last_updated_sequence_number")
 _ROW_COUNT, _DIGEST = "row_count", "digest"
 
 
-def spark_rows(spark: Any, table: str, *, lineage: bool = False) -> Rows:
+def spark_rows(spark: Any, table: str, *, lineage: bool = False, history: bool = False) -> Rows:
     """(count, digest) by `snapshot:<id>`, `ref:<name>` and `current`, in one Spark job.
 
     `table` is the quoted name with its catalog. With `lineage` the row ids and sequence numbers of
-    a v3 table count as columns.
+    a v3 table count as columns; with `history` each time of the snapshot log is read, as `at:<ms>`.
     """
-    frames = list(_iter_frames(spark, table, lineage))
+    versions = [*_iter_versions(spark, table), *(_iter_times(spark, table) if history else ())]
+    frames = [
+        _digest_frame(spark.sql(f"SELECT * FROM {table} {version}"), at, lineage)
+        for at, version in versions
+    ]
     union = functools.reduce(lambda left, right: left.unionAll(right), frames)
     rows = {row["at"]: (row[_ROW_COUNT], row[_DIGEST]) for row in union.collect()}
     return dict(sorted(rows.items()))
 
 
-def _iter_frames(spark: Any, table: str, lineage: bool) -> Iterator[Any]:
-    yield _digest_frame(spark.sql(f"SELECT * FROM {table}"), "current", lineage)
+def _iter_versions(spark: Any, table: str) -> Iterator[tuple[str, str]]:
+    """Each version's key and how SQL asks for it."""
+    yield "current", ""
     for row in spark.sql(f"SELECT snapshot_id FROM {table}.snapshots").collect():
-        frame = spark.sql(f"SELECT * FROM {table} VERSION AS OF {row.snapshot_id}")
-        yield _digest_frame(frame, f"snapshot:{row.snapshot_id}", lineage)
+        yield f"snapshot:{row.snapshot_id}", f"VERSION AS OF {row.snapshot_id}"
     for row in spark.sql(f"SELECT name FROM {table}.refs").collect():
         name = row.name.replace("\\", "\\\\").replace("'", "\\'")
-        frame = spark.sql(f"SELECT * FROM {table} VERSION AS OF '{name}'")
-        yield _digest_frame(frame, f"ref:{row.name}", lineage)
+        yield f"ref:{row.name}", f"VERSION AS OF '{name}'"
+
+
+def _iter_times(spark: Any, table: str) -> Iterator[tuple[str, str]]:
+    query = f"SELECT DISTINCT unix_millis(made_current_at) AS ms FROM {table}.history"
+    for row in spark.sql(query).collect():
+        yield f"at:{row.ms}", f"TIMESTAMP AS OF timestamp_millis({row.ms})"
 
 
 def _digest_frame(frame: Any, at: str, lineage: bool) -> Any:

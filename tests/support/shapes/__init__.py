@@ -9,6 +9,7 @@ from __future__ import annotations
 from tests.support.shapes import (
     basic,
     deletes,
+    events,
     evolution,
     legacy,
     names,
@@ -20,7 +21,7 @@ from tests.support.shapes import (
 from tests.support.shapes.model import Shape, World, open_world
 from tests.support.shapes.refused import REFUSED_SHAPES
 
-_THEMES = (basic, legacy, deletes, vectors, types, refs, evolution, places, names)
+_THEMES = (basic, legacy, deletes, vectors, types, refs, evolution, places, names, events)
 SHAPES: tuple[Shape, ...] = tuple(
     sorted((shape for theme in _THEMES for shape in theme.SHAPES), key=lambda shape: shape.id)
 )

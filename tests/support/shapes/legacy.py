@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 from tests.support.compare.tree import Tree
 from tests.support.shapes.basic import COLUMNS, live_deletes, numbered
 from tests.support.shapes.craft import edit_document, write_avro
+from tests.support.shapes.events import add_embedded_manifests
 from tests.support.shapes.model import Claim, Shape, World, create
 
 CODECS = ("null", "snappy", "zstandard", "deflate")
@@ -24,16 +24,7 @@ def _two_appends(world: World, table: str, version: int, **properties: str) -> s
 def build_t02(world: World) -> None:
     """Spark always writes lists, so their paths are put into the snapshots by hand."""
     _two_appends(world, "shapes.t02", 1)
-    tree = world.tree("shapes.t02")
-
-    def embed(document: Any) -> None:
-        for snapshot in document["snapshots"]:
-            snapshot["manifests"] = tree.manifests_of(snapshot)
-            del snapshot["manifest-list"]
-
-    edit_document(world, "shapes.t02", embed)
-    for location in tree.lists():
-        tree.file(location).unlink()
+    add_embedded_manifests(world, "shapes.t02")
 
 
 def claims_t02(world: World) -> Iterator[Claim]:

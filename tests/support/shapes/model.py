@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.compare import Tree
+from tests.support.compare.paths import split_name
 from tests.support.spark import add_hadoop_catalog, add_sql_catalog
 
 SQL, HADOOP = "src", "src_hadoop"
@@ -98,20 +99,6 @@ def open_world(spark: Any, folder: Path) -> World:
     for catalog in (world.catalog, world.hadoop_catalog):
         world.sql(f"CREATE NAMESPACE `{catalog}`.`{DATABASE}`")
     return world
-
-
-def split_name(table: str) -> list[str]:
-    """The levels of a dotted name; a level that holds dots itself stands in back-ticks."""
-    levels, quoted, level = [], False, ""
-    for character in table:
-        if character == "`":
-            quoted = not quoted
-        elif character == "." and not quoted:
-            levels.append(level)
-            level = ""
-        else:
-            level += character
-    return [*levels, level]
 
 
 def _hadoop_pointer(folder: Path) -> str:

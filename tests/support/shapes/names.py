@@ -63,7 +63,7 @@ def build_t36_raw(world: World) -> None:
     files = []
     for index, value in enumerate(VALUES):
         part = value.replace("/", "").replace("\n", "").strip(".")
-        path = data_folder(world, "shapes.t36_raw") / f"k={part}" / "data.parquet"
+        path = data_folder(world, "shapes.t36_raw") / f"k{index}={part}" / "data.parquet"
         write_parquet(path, [ID, NAME], [[index], [value]])
         files.append(java_data_file(world, table.spec(), str(path), path))
     java_append(table, *files)
