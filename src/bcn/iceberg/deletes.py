@@ -230,9 +230,9 @@ def _tree(file: pq.ParquetFile) -> str:
 def _relocate_orc(data: bytes, moves: Moves) -> RelocatedDeletes:
     file = orc.ORCFile(pa.BufferReader(data))
     index = _find_column(file.schema, PATH_ID, "file_path")
-    encoded = [_encode_paths(rows, index) for rows in _iter_orc_rows(data)]
-    if not encoded:
+    if not file.nrows:
         return RelocatedDeletes(data, None, None)
+    encoded = [_encode_paths(rows, index) for rows in _iter_orc_rows(data)]
     table = pa.Table.from_batches(encoded).unify_dictionaries()
     paths = _relocate_paths(table.column(index), moves)
     if not paths.moved:
