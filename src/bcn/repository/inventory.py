@@ -13,8 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bcn.errors import DamagedRepositoryError
+from bcn.errors import DamagedRepositoryError, MissingKeyError
 from bcn.model import sha256
+from bcn.repository.entry import Layer, LayerPart
+from bcn.storage.protocol import Storage
 
 ADDED = "added"
 REMOVED = "removed"
@@ -45,7 +47,10 @@ _REPEATED_COLUMNS = ["change", "kind", "parent_manifest", "format", "first_pit"]
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The share of an inventory that one task handles: paths whose hash leaves this remainder."""
+    """The share of an inventory that one task handles: files whose names hash to this remainder.
+
+    The name alone decides, without its folder, so that a file stays in its slot whatever its root.
+    """
 
     number: int = 0
     count: int = 1
@@ -67,10 +72,8 @@ def render_layer(rows: pa.Table) -> bytes:
     return sink.getvalue()
 
 
-def parse_layer(data: bytes, key: str, digest: str) -> pa.Table:
-    """The rows of one part. Raises DamagedRepositoryError if the bytes are not what the entry says."""
-    if sha256(data) != digest:
-        raise DamagedRepositoryError(f"layer {key} is damaged: its SHA-256 does not match")
+def parse_layer(data: bytes, key: str) -> pa.Table:
+    """The rows of one part. Raises DamagedRepositoryError."""
     try:
         table = pq.read_table(io.BytesIO(data))
     except (pa.ArrowException, OSError) as error:
@@ -92,7 +95,9 @@ def slot_of(paths: pa.ChunkedArray | pa.Array, slot: Slot) -> NDArray[np.bool_]:
     if slot.count == 1:
         return np.ones(len(paths), dtype=np.bool_)
     hashes = np.fromiter(
-        (zlib.crc32(path.encode()) for path in paths.to_pylist()), np.uint32, len(paths)
+        (zlib.crc32(path.rpartition("/")[2].encode()) for path in paths.to_pylist()),
+        np.uint32,
+        len(paths),
     )
     return np.asarray(hashes % slot.count == slot.number)
 
@@ -131,11 +136,13 @@ def _combined(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def fold(layers: Iterable[Sequence[pa.Table]], slot: Slot = WHOLE) -> pa.Table:
+def fold(
+    layers: Iterable[Sequence[pa.Table]], slot: Slot = WHOLE, schema: pa.Schema = LAYER_SCHEMA
+) -> pa.Table:
     """The inventory that layers, each a sequence of parts, stand for; only rows of the slot."""
-    state = LAYER_SCHEMA.empty_table()
+    state = schema.empty_table()
     for parts in layers:
-        whole = pa.concat_tables(parts) if parts else LAYER_SCHEMA.empty_table()
+        whole = pa.concat_tables([schema.empty_table(), *parts])
         removals = removals_of(whole)
         if removals is not None:
             state = removals.keep(state)
@@ -162,3 +169,45 @@ def totals(rows: pa.Table) -> tuple[int, int]:
     """Number of stored files and their bytes, every key counted once."""
     files = distinct_files(rows)
     return files.num_rows, pc.sum(files["size_bytes"]).as_py() or 0
+
+
+def load_inventory(storage: Storage, layers: Iterable[Layer], slot: Slot = WHOLE) -> pa.Table:
+    """The folded inventory of an entry's layers, digests compared. Raises DamagedRepositoryError."""
+    return fold(([load_layer_part(storage, part) for part in layer.parts] for layer in layers), slot)
+
+
+def load_layer_part(storage: Storage, part: LayerPart) -> pa.Table:
+    """One part of a layer. Raises DamagedRepositoryError."""
+    return parse_layer(load_layer_bytes(storage, part), part.key)
+
+
+def load_layer_bytes(storage: Storage, part: LayerPart) -> bytes:
+    """The bytes of a part, their digest compared. Raises DamagedRepositoryError."""
+    try:
+        data = storage.read(part.key)
+    except MissingKeyError:
+        raise DamagedRepositoryError(f"layer {part.key} is missing") from None
+    if sha256(data) != part.sha256:
+        raise DamagedRepositoryError(f"layer {part.key} is damaged: its SHA-256 does not match")
+    return data
+
+
+UNLISTED_COLUMNS = ("change", "kind", "root_id", "path", "parent_manifest", "recorded_size_bytes")
+
+
+def load_unlisted(storage: Storage, layers: Iterable[Layer]) -> pa.Table:
+    """The folded rows of files that no manifest lists, of a few columns: small for large tables."""
+    parts = [[_load_unlisted_part(storage, part) for part in layer.parts] for layer in layers]
+    return fold(parts, schema=pa.schema([LAYER_SCHEMA.field(name) for name in UNLISTED_COLUMNS]))
+
+
+def _load_unlisted_part(storage: Storage, part: LayerPart) -> pa.Table:
+    data = load_layer_bytes(storage, part)
+    file = pq.ParquetFile(pa.BufferReader(data))
+    batches = (
+        pa.Table.from_batches([batch])
+        for batch in file.iter_batches(batch_size=65_536, columns=list(UNLISTED_COLUMNS))
+    )
+    schema = pa.schema([LAYER_SCHEMA.field(name) for name in UNLISTED_COLUMNS])
+    kept = [batch.filter(pc.is_null(batch["parent_manifest"])).cast(schema) for batch in batches]
+    return pa.concat_tables([schema.empty_table(), *kept])

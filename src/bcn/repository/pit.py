@@ -40,6 +40,7 @@ class ObjectRecord:
     snapshots: int
     files_new: int = 0
     bytes_new: int = 0
+    damaged: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +199,7 @@ def _render_object(item: ObjectRecord) -> Json:
             "files_new": item.files_new,
             "bytes_new": item.bytes_new,
         },
+        "damaged_snapshots": item.damaged,
     }
 
 
@@ -300,4 +302,5 @@ def _read_object(item: Json) -> ObjectRecord:
         snapshots=totals["snapshots"],
         files_new=totals["files_new"],
         bytes_new=totals["bytes_new"],
+        damaged=item["damaged_snapshots"],
     )

@@ -118,7 +118,6 @@ class LocalStorage:
             descriptor = os.open(_encode(temporary), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             try:
                 _write_all(descriptor, data)
-                os.fsync(descriptor)
                 os.rename(_encode(temporary), _encode(path))
             except BaseException:
                 with suppress(OSError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from bcn.storage.local import LocalStorage, local_path
@@ -29,5 +30,11 @@ class Stores:
 
 
 def canonical_location(location: str) -> str:
-    """One spelling for one place, to compare places; never stored."""
-    return local_path(location).rstrip("/") or "/"
+    """One spelling for one place, links followed, to compare places; never stored."""
+    return os.path.realpath(local_path(location))
+
+
+def overlaps(first: str, second: str) -> bool:
+    """Whether one of two locations is the other or lies inside it."""
+    one, two = canonical_location(first) + "/", canonical_location(second) + "/"
+    return one.startswith(two) or two.startswith(one)

@@ -61,7 +61,10 @@ class Storage(Protocol):
         """Store and flush `data`, whole or not at all. Raises KeyExistsError if the key is taken."""
 
     def replace(self, key: str, data: bytes) -> None:
-        """Store `data` in place of what was there; readers see the old bytes or the new."""
+        """Store `data` in place of what was there; readers see the old bytes or the new.
+
+        Not flushed: for documents that can be made again.
+        """
 
     def find_stat(self, key: str) -> Stat | None:
         """Size and version of a key, None if there is nothing."""

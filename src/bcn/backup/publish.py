@@ -1,0 +1,183 @@
+"""From sealed layers to a PIT: entries, the flush, the PIT manifest, then what is derived from it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from bcn.backup.tasks import SealedPart
+from bcn.backup.work import Work
+from bcn.errors import DamagedRepositoryError
+from bcn.model import Json, PitId, join_names, sha256
+from bcn.repository import layout
+from bcn.repository.document import VERSION, render_document
+from bcn.repository.entry import Entry, Layer, render_entry
+from bcn.repository.lease import HeldLease
+from bcn.repository.pit import EntryRef, ObjectRecord, PitManifest, render_pit
+from bcn.repository.repository import Repository, summary_line
+
+
+def build_entry(
+    work: Work, parts: Sequence[SealedPart], pit: PitId, damaged: Sequence[Json]
+) -> Entry:
+    """The entry of a table whose layer parts were written."""
+    layer = Layer(work.layer_kind, pit, tuple(part.part for part in parts))
+    earlier = work.parent.layers if work.parent and work.layer_kind == "delta" else ()
+    metadata_key = next((part.metadata_key for part in parts if part.metadata_key), None)
+    if metadata_key is None:
+        raise DamagedRepositoryError(f"no metadata was stored for {work.source.pointer.table}")
+    return Entry(
+        object_id=work.object_id,
+        type=work.source.pointer.kind,
+        uuid=work.source.uuid,
+        table=work.source.pointer.table,
+        pit=pit,
+        metadata_location=work.source.pointer.metadata_location,
+        metadata_key=metadata_key,
+        metadata_sha256=work.source.sha256,
+        metadata_version=work.source.version,
+        roots=tuple(work.roots.roots),
+        layers=(*earlier, layer),
+        files=sum(part.files for part in parts),
+        size_bytes=sum(part.size_bytes for part in parts),
+        damaged=tuple(damaged),
+        table_facts=_table_facts(work),
+    )
+
+
+def _table_facts(work: Work) -> Json:
+    facts = work.source.facts
+    if facts is None:
+        return {"format_version": work.source.document.get("format-version")}
+    current = facts.current_snapshot_id
+    return {
+        "format_version": facts.format_version,
+        "schemas": list(facts.schema_ids),
+        "current_schema_id": facts.current_schema_id,
+        "partition_specs": [spec.get("spec-id") for spec in facts.specs],
+        "sort_orders": [
+            order.get("order-id") for order in work.source.document.get("sort-orders") or []
+        ],
+        "current_snapshot_id": None if current is None else str(current),
+        "refs": {name: _ref(ref) for name, ref in facts.refs.items()},
+        "snapshots": len(facts.snapshots),
+        "properties": dict(facts.properties),
+    }
+
+
+def _ref(ref: Json) -> Json:
+    """A ref with snake_case keys and its snapshot id as text."""
+    renamed = {key.replace("-", "_"): value for key, value in ref.items()}
+    return {**renamed, "snapshot_id": str(renamed.get("snapshot_id"))}
+
+
+def save_entry(
+    repository: Repository, catalog: str, entry: Entry, status: str, parts: Sequence[SealedPart]
+) -> ObjectRecord:
+    """Store an entry, not yet flushed, and give its record for the PIT."""
+    key = layout.entry_key(catalog, entry.table, entry.pit)
+    data = render_document(render_entry(entry))
+    with repository.storage.open_writer(key) as writer:
+        writer.write(data)
+        writer.commit()
+    return ObjectRecord(
+        object_id=entry.object_id,
+        type=entry.type,
+        table=entry.table,
+        status=status,
+        entry=EntryRef(key, sha256(data), len(data)),
+        metadata_location=entry.metadata_location,
+        metadata_version=entry.metadata_version,
+        metadata_sha256=entry.metadata_sha256,
+        files=entry.files,
+        size_bytes=entry.size_bytes,
+        snapshots=entry.table_facts.get("snapshots", 0),
+        files_new=sum(part.files_new for part in parts),
+        bytes_new=sum(part.bytes_new for part in parts),
+        damaged=len(entry.damaged),
+    )
+
+
+def publish(repository: Repository, lease: HeldLease, pit: PitManifest) -> None:
+    """Flush all that the PIT needs, then create it. From here on the backup exists."""
+    repository.storage.flush()
+    lease.publish(render_document(render_pit(pit)))
+
+
+def write_derived(
+    repository: Repository,
+    pit: PitManifest,
+    catalog_properties: Mapping[str, str],
+    entries: Sequence[Entry],
+) -> None:
+    """Bring `manifest.json` and everything that repeats PITs up to date."""
+    storage, catalog = repository.storage, pit.repository["scope"]["catalog"]
+    repository.update(last_pit=str(pit.pit))
+    lines = [line for line in repository.summaries() if line["pit"] != str(pit.pit)]
+    text = "".join(json.dumps(line) + "\n" for line in [*lines, summary_line(pit)])
+    storage.replace(layout.pits_index_key(catalog), text.encode())
+    documents = {
+        layout.catalog_metadata_key(catalog): {
+            "name": catalog,
+            "properties": dict(catalog_properties),
+        },
+        **_database_documents(catalog, pit),
+        **_deletion_documents(catalog, pit),
+        **_table_documents(repository, catalog, entries),
+    }
+    for key, document in documents.items():
+        storage.replace(key, render_document({"version": VERSION, **document}))
+
+
+def _database_documents(catalog: str, pit: PitManifest) -> dict[str, Json]:
+    return {
+        layout.database_metadata_key(catalog, item.levels): {
+            "name": join_names(item.levels),
+            "levels": list(item.levels),
+            "properties": dict(item.properties),
+        }
+        for item in pit.namespaces
+    }
+
+
+def _deletion_documents(catalog: str, pit: PitManifest) -> dict[str, Json]:
+    by_database: dict[tuple[str, ...], list[Json]] = defaultdict(list)
+    for item in pit.deleted:
+        by_database[item.table.namespace].append(
+            {
+                "name": item.table.name,
+                "database": item.table.database,
+                "deleted_at": item.deleted_at,
+                "last_pit_included": str(item.last_pit_included),
+                "source_object_id": item.object_id,
+            }
+        )
+    documents: dict[str, Json] = {
+        layout.deleted_tables_key(catalog, namespace): {"deleted_tables": items}
+        for namespace, items in by_database.items()
+    }
+    if pit.deleted_namespaces:
+        databases = [{"name": name} for name in pit.deleted_namespaces]
+        documents[layout.deleted_databases_key(catalog)] = {"deleted_databases": databases}
+    return documents
+
+
+def _table_documents(
+    repository: Repository, catalog: str, entries: Sequence[Entry]
+) -> dict[str, Json]:
+    return {
+        layout.table_manifest_key(catalog, entry.table): {
+            "name": str(entry.table),
+            "object_id": entry.object_id,
+            "uuid": entry.uuid,
+            "as_of": str(entry.pit),
+            **entry.table_facts,
+            "layers": [
+                {"kind": layer.kind, "pit": str(layer.pit), "rows": layer.rows}
+                for layer in entry.layers
+            ],
+            "totals": {"files": entry.files, "bytes": entry.size_bytes},
+        }
+        for entry in entries
+    }
