@@ -17,9 +17,14 @@ _REFERENCE = "referenced-data-file"
 
 def check_content(source: Tree, restored: Tree, moves: Moves) -> list[Difference]:
     """Statistics, lists, manifests, data and deletes that the restored table names as live."""
-    found = [*_check_lists(restored), *_check_statistics(source, restored, moves)]
+    found = [*_check_lists(restored), *_check_statistics(source, restored)]
+    originals = {moves.apply(entry.path): entry for entry in source.iter_entries()}
     checked: set[str] = set()
-    for old, new in zip(source.iter_entries(), restored.iter_entries(), strict=False):
+    for new in restored.iter_entries():
+        old = originals.get(new.path)
+        if old is None:
+            found.append(Difference("G5", new.path, "the source has no such file"))
+            continue
         found += _check_size(source, restored, old, new)
         if new.is_live and new.path not in checked:
             checked.add(new.path)
@@ -39,7 +44,7 @@ def _check_lists(restored: Tree) -> Iterator[Difference]:
                 yield Difference("G5", f"{location}: {record['manifest_path']}", what)
 
 
-def _check_statistics(source: Tree, restored: Tree, moves: Moves) -> Iterator[Difference]:
+def _check_statistics(source: Tree, restored: Tree) -> Iterator[Difference]:
     for old, new in zip(source.statistics(), restored.statistics(), strict=False):
         path = restored.file(new["statistics-path"])
         if not path.is_file():

@@ -101,13 +101,19 @@ def write_avro(path: Path, file: AvroFile, codec: str | None = None) -> int:
     if codec is not None:
         header["avro.codec"] = codec.encode()
     schema = fastavro.parse_schema(plain_schema(json.loads(header["avro.schema"])))
-    body = io.BytesIO()
-    for record in file.records:
-        fastavro.schemaless_writer(body, schema, record)
+    block = (len(file.records), encode(schema, file.records))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(container_bytes(header, len(file.records), body.getvalue()))
+    path.write_bytes(container_bytes(header, *([block] if file.records else [])))
     forget_checksum(path)
     return path.stat().st_size
+
+
+def encode(schema: Any, records: Iterable[Any]) -> bytes:
+    """Records one after the other, by a parsed schema without logical types."""
+    body = io.BytesIO()
+    for record in records:
+        fastavro.schemaless_writer(body, schema, record)
+    return body.getvalue()
 
 
 def forget_checksum(path: Path) -> None:
@@ -115,14 +121,14 @@ def forget_checksum(path: Path) -> None:
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
-def container_bytes(header: Mapping[str, bytes], count: int, body: bytes) -> bytes:
-    """A container file of one block."""
+def container_bytes(header: Mapping[str, bytes], *blocks: tuple[int, bytes]) -> bytes:
+    """A container file; each block comes as its number of records and their bytes."""
     sync = bytes(range(16))
     out = io.BytesIO()
     out.write(b"Obj\x01")
     fastavro.schemaless_writer(out, _HEADER, dict(header))
     out.write(sync)
-    if count:
+    for count, body in blocks:
         packed = compress(header.get("avro.codec", b"null").decode(), body)
         out.write(zigzag(count) + zigzag(len(packed)) + packed + sync)
     return out.getvalue()
