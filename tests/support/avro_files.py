@@ -53,6 +53,14 @@ def encode(schema: Any, value: Any) -> bytes:
     return out.getvalue()
 
 
+def change_blocks(data: bytes, old: bytes, new: bytes) -> bytes:
+    """A file without a codec, some bytes of its blocks replaced; they have to be there once."""
+    changed = _recode(data, "null", lambda payload: payload.replace(old, new))
+    if len(changed) == len(data) or data.count(old) != 1:
+        raise ValueError("nothing, or too much, to replace")
+    return changed
+
+
 def _unpack(packed: bytes) -> bytes:
     return zstandard.ZstdDecompressor().stream_reader(packed).read()
 
