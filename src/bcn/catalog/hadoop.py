@@ -47,6 +47,7 @@ _NOT_NAMESPACES = {"lost+found"}  # the root of a mount has one that only root m
 class HadoopCatalog:
     """Tables under one warehouse folder."""
 
+    fixes_locations = True
     keeps_namespace_properties = False
 
     def __init__(self, settings: CatalogSettings) -> None:

@@ -37,6 +37,9 @@ class Catalog(Protocol):
     name: str
     """The name the catalog knows itself by."""
 
+    fixes_locations: bool
+    """Whether a table can only be where the catalog itself would put it."""
+
     keeps_namespace_properties: bool
     """Whether a namespace can have properties here; if not, `create_namespace` takes none."""
 

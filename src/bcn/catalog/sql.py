@@ -106,6 +106,7 @@ _CREATE = (  # as pyiceberg creates them
 class SqlCatalog:
     """Rows of one catalog in a database that may hold several."""
 
+    fixes_locations = False
     keeps_namespace_properties = True
 
     def __init__(self, settings: CatalogSettings, new_uuid: Callable[[], UUID] = uuid4) -> None:

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import secrets
+import shutil
 import stat as stat_module
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -163,6 +164,12 @@ class LocalStorage:
         path = self._path(key)
         with _translated(path, "delete"), suppress(FileNotFoundError):
             os.unlink(_encode(path))
+
+    def delete_all(self, prefix: str) -> None:
+        """Remove a folder and all that is in it."""
+        path = self._path(prefix).rstrip("/")
+        with _translated(path, "delete"), suppress(FileNotFoundError):
+            shutil.rmtree(_encode(path))
 
     def flush(self) -> None:
         """One syncfs(2) for the whole mount: far cheaper than an fsync for each of many files."""

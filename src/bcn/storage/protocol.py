@@ -75,5 +75,8 @@ class Storage(Protocol):
     def delete(self, key: str) -> None:
         """Remove a key; nothing happens if it is not there."""
 
+    def delete_all(self, prefix: str) -> None:
+        """Remove every key under a prefix, which is empty or ends in a slash, and its folders."""
+
     def flush(self) -> None:
         """Return when everything written so far will survive a power cut."""

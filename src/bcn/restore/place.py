@@ -1,0 +1,90 @@
+"""The places a restore writes to: checked before the first byte, marked while it runs, cleaned after."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import pairwise
+
+from bcn.errors import KeyExistsError, MissingKeyError, OverlapError, TargetExistsError
+from bcn.model import Json, PitId
+from bcn.restore.plan import Target
+from bcn.storage.open import Stores, canonical_location, overlaps
+from bcn.storage.protocol import StorageSpec
+
+MARKER = ".bcn-restore.json"
+SCRATCH = ".bcn-restore"
+
+
+def check_place(target: Target, declared: Iterable[str], repository: StorageSpec) -> None:
+    """Raises OverlapError if the target lies in the repository or in the table's own source.
+
+    Restoring a table exactly where it was is allowed: nothing moves then.
+    """
+    if overlaps(target.location, repository.location):
+        raise OverlapError(f"target {target.location} and repository {repository.location} overlap")
+    if target.moves.is_identity:
+        return
+    for root in declared:
+        if overlaps(target.location, root):
+            raise OverlapError(f"target {target.location} and source {root} overlap")
+
+
+def check_apart(targets: Iterable[Target]) -> None:
+    """Raises OverlapError if two tables would be restored into each other."""
+    places = sorted(
+        ((canonical_location(target.location) + "/", target) for target in targets),
+        key=lambda place: place[0],
+    )
+    for (first, one), (second, two) in pairwise(places):
+        if second.startswith(first):
+            raise OverlapError(f"{two.table} would be restored inside {one.table}, at {first}")
+
+
+class Marker:
+    """A file at a target that says which restore is under way there."""
+
+    def __init__(self, stores: Stores, target: Target, pit: PitId) -> None:
+        self._storage, self._prefix = stores.resolve(target.location)
+        self._key = f"{self._prefix}/{MARKER}"
+        self._target = target
+        self._document: Json = {
+            "version": "1",
+            "pit": str(pit),
+            "object_id": target.record.object_id,
+            "table": str(target.table),
+            "location": target.location,
+        }
+
+    def is_ours(self) -> bool:
+        """Whether an earlier run of this very restore was here and did not end."""
+        try:
+            return bool(json.loads(self._storage.read(self._key)) == self._document)
+        except (MissingKeyError, ValueError):
+            return False
+
+    def check_empty(self) -> None:
+        """Raises TargetExistsError if there are files that an unfinished run of ours did not leave."""
+        if self.is_ours() or self._target.moves.is_identity:
+            return
+        found = next(self._storage.iter_keys(self._prefix + "/"), None)
+        if found is not None:
+            raise TargetExistsError(
+                f"{self._target.location} is not empty: it holds {found.rpartition('/')[2]}",
+                hint="choose another --target-location, or remove what is there if nothing needs it",
+            )
+
+    def set(self) -> None:
+        """Say that this restore is under way."""
+        data = (json.dumps(self._document, indent=2) + "\n").encode()
+        try:
+            self._storage.write_once(self._key, data)
+        except KeyExistsError:
+            if not self.is_ours():
+                raise TargetExistsError(
+                    f"another restore is under way at {self._target.location}"
+                ) from None
+
+    def remove(self) -> None:
+        """Say that it has ended."""
+        self._storage.delete(self._key)

@@ -1,0 +1,67 @@
+"""The last steps of a restore: the metadata document, the catalog, and asking it again."""
+
+from __future__ import annotations
+
+import uuid
+
+from bcn.catalog.protocol import Catalog
+from bcn.errors import CatalogError, DamagedRepositoryError, UnsupportedCatalogError
+from bcn.iceberg.metadata import parse_metadata, read_facts, relocate_metadata, render_metadata
+from bcn.model import Json
+from bcn.restore.plan import Target, UuidPolicy
+from bcn.storage.open import Stores
+
+
+def new_uuid(policy: UuidPolicy, target: Target) -> str | None:
+    """The uuid the restored table gets; None keeps its own. A table where it was is the same table."""
+    keep = policy is UuidPolicy.KEEP or (policy is UuidPolicy.AUTO and target.moves.is_identity)
+    return None if keep else str(uuid.uuid4())
+
+
+def build_metadata(document: Json, target: Target, new_id: str | None) -> Json:
+    """The document of the restored table."""
+    return relocate_metadata(document, target.moves, uuid=new_id)
+
+
+def metadata_location(catalog: Catalog, target: Target) -> str:
+    """Where the restored metadata file goes: beside where it was, under the name the catalog needs."""
+    folder, _, name = target.entry.metadata_location.rpartition("/")
+    new_name = catalog.metadata_name(name)
+    if catalog.fixes_locations:
+        return f"{target.location}/metadata/{new_name}"
+    return f"{target.moves.apply(folder)}/{new_name}"
+
+
+def check_properties(catalog: Catalog, document: Json, target: Target) -> None:
+    """Raises UnsupportedCatalogError for a table that the catalog would refuse to load."""
+    properties = document.get("properties") or {}
+    if catalog.fixes_locations and properties.get("write.metadata.path"):
+        raise UnsupportedCatalogError(
+            f"{target.table} has write.metadata.path, which a Hadoop catalog cannot have",
+            hint="restore it into another type of catalog",
+        )
+
+
+def save_metadata(stores: Stores, location: str, document: Json) -> None:
+    """Write the metadata file: for a Hadoop catalog, this is when the table appears."""
+    storage, key = stores.resolve(location)
+    storage.write_once(key, render_metadata(document, name=location.rpartition("/")[2]))
+
+
+def check_registered(stores: Stores, catalog: Catalog, target: Target, expected: Json) -> None:
+    """Ask the catalog again: it must give back every snapshot and ref (some drop history silently)."""
+    pointer = catalog.find_pointer(target.table)
+    if pointer is None:
+        raise CatalogError(f"{target.table} was registered, but {catalog.name} does not know it")
+    storage, key = stores.resolve(pointer.metadata_location)
+    found, wanted = read_facts(parse_metadata(storage.read(key))), read_facts(expected)
+    if (found.snapshots, found.refs, found.uuid) != (wanted.snapshots, wanted.refs, wanted.uuid):
+        raise CatalogError(f"{catalog.name} gives back {target.table} with another history")
+
+
+def load_document(data: bytes, target: Target) -> Json:
+    """The stored metadata document of a table. Raises DamagedRepositoryError."""
+    document = parse_metadata(data)
+    if not isinstance(document.get("location"), str):
+        raise DamagedRepositoryError(f"the metadata of {target.record.table} has no location")
+    return document

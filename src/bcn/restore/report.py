@@ -1,0 +1,81 @@
+"""What a restore did, as people and programs are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bcn.model import Json, PitId, TableId
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredTable:
+    """One table that is back."""
+
+    source: TableId
+    table: TableId
+    metadata_location: str
+    uuid: str | None
+    files: int
+    size_bytes: int
+    snapshots: int
+    damaged_snapshots: int = 0
+
+    @property
+    def database(self) -> str:
+        """The database it is in now."""
+        return self.table.database
+
+    @property
+    def name(self) -> str:
+        """Its name now."""
+        return self.table.name
+
+    def as_json(self) -> Json:
+        """The documented object."""
+        return {
+            "database": self.database,
+            "name": self.name,
+            "source": str(self.source),
+            "metadata_location": self.metadata_location,
+            "uuid": self.uuid,
+            "files": self.files,
+            "bytes": self.size_bytes,
+            "snapshots": self.snapshots,
+            "damaged_snapshots": self.damaged_snapshots,
+        }
+
+
+@dataclass(frozen=True)
+class RestoreReport:
+    """The sum of a restore, or of its plan when `dry_run`."""
+
+    repository: str
+    pit: PitId
+    catalog: str
+    tables: tuple[RestoredTable, ...]
+    seconds: Mapping[str, float]
+    files_copied: int = 0
+    bytes_copied: int = 0
+    files_adopted: int = 0
+    bytes_adopted: int = 0
+    files_checked: int = 0
+    warnings: Sequence[str] = ()
+    dry_run: bool = False
+
+    def as_json(self) -> Json:
+        """The documented object, docs/json-output.md."""
+        return {
+            "repository": self.repository,
+            "pit": str(self.pit),
+            "catalog": self.catalog,
+            "dry_run": self.dry_run,
+            "tables": [table.as_json() for table in self.tables],
+            "files_copied": self.files_copied,
+            "bytes_copied": self.bytes_copied,
+            "files_adopted": self.files_adopted,
+            "bytes_adopted": self.bytes_adopted,
+            "files_checked": self.files_checked,
+            "warnings": list(self.warnings),
+            "seconds": dict(self.seconds),
+        }

@@ -1,0 +1,382 @@
+"""Restoring: the steps in order. Nothing is registered before everything it names was checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bcn import errors
+from bcn.catalog.protocol import Catalog
+from bcn.engine.chunks import Chunk, bin_chunks
+from bcn.engine.meter import MeterAddress, listen
+from bcn.engine.spark import Engine
+from bcn.errors import BcnError, DamagedRepositoryError, MissingKeyError, UnknownPitError
+from bcn.iceberg.metadata import declared_roots, parse_metadata
+from bcn.model import Json, TableId, sha256
+from bcn.repository.entry import Entry
+from bcn.repository.inventory import Slot
+from bcn.repository.pit import ObjectRecord, PitManifest
+from bcn.repository.repository import open_repository
+from bcn.restore.place import SCRATCH, Marker, check_apart, check_place
+from bcn.restore.plan import RestoreRequest, Target, build_moves, select, target_name
+from bcn.restore.register import (
+    build_metadata,
+    check_properties,
+    check_registered,
+    load_document,
+    metadata_location,
+    new_uuid,
+    save_metadata,
+)
+from bcn.restore.report import RestoredTable, RestoreReport
+from bcn.restore.stage import check_manifests, plan_group, run_step
+from bcn.restore.tasks import (
+    COPY,
+    MANIFESTS,
+    STEPS,
+    PlanResult,
+    PlanTask,
+    RestoreRecipe,
+    RestoreRun,
+    StepResult,
+    StepTask,
+)
+from bcn.storage.open import Stores, open_storage
+from bcn.storage.protocol import StorageSpec
+from bcn.telemetry.progress import Progress, Silent, Stopwatch
+
+ROWS_PER_GROUP = 200_000
+SMALL_ROWS = 100_000
+
+_PHASES = {
+    "copy": "copying",
+    "deletes": "rewriting deletes",
+    "manifests": "rewriting manifests",
+    "lists": "rewriting manifest lists",
+}
+
+
+def run_restore(
+    request: RestoreRequest,
+    open_catalog: Callable[[str], Catalog],
+    engine: Engine,
+    progress: Progress | None = None,
+) -> RestoreReport:
+    """Bring tables of a PIT back. Raises BcnError; nothing is registered unless all of it is right."""
+    return _Restore(request, open_catalog, engine, progress or Silent()).run()
+
+
+@dataclass
+class _Table:
+    """One table on its way."""
+
+    target: Target
+    document: Json
+    marker: Marker
+    recipe: RestoreRecipe
+    is_back: bool = False
+
+
+@dataclass
+class _Counts:
+    files: int = 0
+    size_bytes: int = 0
+    files_adopted: int = 0
+    bytes_adopted: int = 0
+    checked: int = 0
+
+    def add(self, result: StepResult) -> None:
+        self.files += result.files
+        self.size_bytes += result.size_bytes
+        self.files_adopted += result.files_adopted
+        self.bytes_adopted += result.bytes_adopted
+
+
+@dataclass
+class _Planned:
+    chunks: Mapping[str, Sequence[Chunk]] = field(default_factory=dict)
+    odd_sizes: Mapping[str, int] = field(default_factory=dict)
+    groups: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+
+class _Restore:
+    def __init__(
+        self,
+        request: RestoreRequest,
+        open_catalog: Callable[[str], Catalog],
+        engine: Engine,
+        progress: Progress,
+    ) -> None:
+        self._request = request
+        self._open_catalog = open_catalog
+        self._engine = engine
+        self._progress = progress
+        self._watch = Stopwatch()
+        self._stores = Stores()
+        self._counts = _Counts()
+        self._warnings: list[str] = []
+
+    def run(self) -> RestoreReport:
+        """All steps."""
+        with self._watch.phase("plan"):
+            self._progress.phase("planning")
+            self._repository = open_repository(self._request.repository)
+            self._pit = self._load_pit()
+            self._catalog = self._open_catalog(self._target_catalog())
+            tables = self._prepare()
+        if self._request.dry_run:
+            return self._report(tables, {})
+        todo = [table for table in tables if not table.is_back]
+        locations = self._restore(todo) if todo else {}
+        return self._report(tables, locations)
+
+    def _load_pit(self) -> PitManifest:
+        pit = self._repository.find_pit(self._request.pit)
+        if pit is None:
+            raise UnknownPitError(f"no point in time {self._request.pit}")
+        return pit
+
+    def _target_catalog(self) -> str:
+        return self._request.target_catalog or str(self._pit.repository["scope"]["catalog"])
+
+    # everything that can be refused is refused here
+
+    def _prepare(self) -> list[_Table]:
+        chosen = select(self._pit, self._request)
+        self._note_views()
+        tables = [self._table(number, record) for number, record in enumerate(chosen, 1)]
+        check_apart(table.target for table in tables)
+        return tables
+
+    def _note_views(self) -> None:
+        views = [str(item.table) for item in self._pit.objects if item.type == "view"]
+        if views and not self._request.tables:
+            self._warn(f"views are kept in the repository but not restored: {', '.join(views)}")
+
+    def _warn(self, text: str) -> None:
+        self._warnings.append(text)
+        self._progress.message(f"warning: {text}")
+
+    def _table(self, number: int, record: ObjectRecord) -> _Table:
+        entry = self._repository.load_entry(record.entry)
+        data = self._load_metadata(entry)
+        target = self._target(number, record, entry, data)
+        document = load_document(data, target)
+        check_place(target, declared_roots(document), self._request.repository)
+        check_properties(self._catalog, document, target)
+        marker = Marker(self._stores, target, self._pit.pit)
+        recipe = RestoreRecipe(
+            number,
+            entry.roots,
+            entry.layers,
+            target.moves,
+            frozenset(path for item in entry.damaged for path in item["files"]),
+        )
+        table = _Table(target, document, marker, recipe, self._is_back(target, marker))
+        if not table.is_back:
+            self._catalog.check_target(target.table, target.location)
+            marker.check_empty()
+        if entry.damaged:
+            self._warn(
+                f"{target.table} has {len(entry.damaged)} damaged snapshots: files were missing"
+            )
+        return table
+
+    def _load_metadata(self, entry: Entry) -> bytes:
+        try:
+            data = self._repository.storage.read(entry.metadata_key)
+        except MissingKeyError:
+            raise DamagedRepositoryError(f"{entry.metadata_key} is missing") from None
+        if sha256(data) != entry.metadata_sha256:
+            raise DamagedRepositoryError(f"{entry.metadata_key} is damaged: SHA-256 does not match")
+        return data
+
+    def _target(self, number: int, record: ObjectRecord, entry: Entry, data: bytes) -> Target:
+        name = target_name(record, self._request)
+        home = str(parse_metadata(data)["location"])
+        location = self._location(record, name, home)
+        moves = build_moves(entry, home, location, self._request)
+        return Target(number, record, name, location, moves, entry)
+
+    def _location(self, record: ObjectRecord, name: TableId, home: str) -> str:
+        if self._request.target_location is not None:
+            return self._request.target_location.rstrip("/")
+        same_catalog = self._target_catalog() == self._pit.repository["scope"]["catalog"]
+        if same_catalog and name == record.table:
+            return home.rstrip("/")
+        return self._catalog.default_location(name).rstrip("/")
+
+    def _is_back(self, target: Target, marker: Marker) -> bool:
+        """Whether an earlier run registered the table and was stopped right after."""
+        if not marker.is_ours() or self._catalog.find_pointer(target.table) is None:
+            return False
+        self._progress.message(f"{target.table} was restored by an earlier run")
+        return True
+
+    # the work
+
+    def _restore(self, tables: Sequence[_Table]) -> dict[int, str]:
+        self._engine.warm_up()
+        for table in tables:
+            table.marker.set()
+        scratch = StorageSpec(f"{tables[0].target.location}/{SCRATCH}")
+        self._run_value = RestoreRun(self._request.repository, scratch)
+        self._recipes = {table.target.number: table.recipe for table in tables}
+        self._sort(tables)
+        for step in STEPS:
+            with self._watch.phase(step):
+                self._do(step)
+        documents = {
+            table.target.number: build_metadata(
+                table.document, table.target, new_uuid(self._request.uuid, table.target)
+            )
+            for table in tables
+        }
+        with self._watch.phase("check"):
+            self._check()
+        with self._watch.phase("register"):
+            return self._register(tables, documents)
+
+    def _sort(self, tables: Sequence[_Table]) -> None:
+        with self._watch.phase("sort"):
+            tasks = self._plan_tasks(tables)
+            small = sum(table.target.record.files for table in tables) <= SMALL_ROWS
+            results: list[PlanResult] = (
+                [plan_group(task) for task in tasks]
+                if small
+                else self._engine.run(plan_group, tasks)
+            )
+        self._planned = _Planned(
+            {step: [c for result in results for c in result.chunks[step]] for step in STEPS},
+            {path: size for result in results for path, size in result.odd_sizes.items()},
+            {task.group: tuple(task.tables) for task in tasks},
+        )
+
+    def _plan_tasks(self, tables: Sequence[_Table]) -> list[PlanTask]:
+        tasks: list[PlanTask] = []
+        shared: list[tuple[int, Slot]] = []
+        for table in tables:
+            number, rows = table.target.number, table.target.record.files
+            count = math.ceil(rows / ROWS_PER_GROUP)
+            if count > 1:
+                tasks += [
+                    self._plan_task(len(tasks) + slot, [(number, Slot(slot, count))])
+                    for slot in range(count)
+                ]
+            else:
+                shared.append((number, Slot()))
+        for start in range(0, len(shared), 500):
+            tasks.append(self._plan_task(len(tasks), shared[start : start + 500]))
+        return tasks
+
+    def _plan_task(self, group: int, units: Sequence[tuple[int, Slot]]) -> PlanTask:
+        recipes = {number: self._recipes[number] for number, _ in units}
+        return PlanTask(self._run_value, group, tuple(units), recipes)
+
+    def _do(self, step: str) -> None:
+        chunks = self._planned.chunks[step]
+        if not chunks:
+            return
+        size_bytes = sum(chunk.size_bytes for chunk in chunks)
+        self._progress.phase(_PHASES[step], sum(chunk.files for chunk in chunks), size_bytes)
+        with listen(self._engine.host, self._progress) as meter:
+            for result in self._engine.run(run_step, self._step_tasks(step, chunks, meter)):
+                self._raise_failed(result)
+                self._counts.add(result)
+
+    def _step_tasks(
+        self, step: str, chunks: Sequence[Chunk], meter: MeterAddress | None
+    ) -> list[StepTask]:
+        slots, rate = self._engine.slots, self._request.bytes_per_second
+        return [
+            StepTask(
+                self._run_value,
+                step,
+                number,
+                bin_,
+                self._needed(bin_),
+                self._planned.odd_sizes,
+                rate / slots if rate else None,
+                meter,
+            )
+            for number, bin_ in enumerate(bin_chunks(chunks, slots))
+        ]
+
+    def _needed(self, chunks: Sequence[Chunk]) -> dict[int, RestoreRecipe]:
+        groups = {chunk.group for chunk in chunks}
+        numbers = {number for group in groups for number in self._planned.groups[group]}
+        return {number: self._recipes[number] for number in numbers}
+
+    def _raise_failed(self, result: StepResult) -> None:
+        if result.error_class is not None:
+            kind = getattr(errors, result.error_class, BcnError)
+            raise kind(result.message)
+
+    def _check(self) -> None:
+        """Walk the restored manifests; where nothing moved they are among the copied files."""
+        self._progress.phase("checking")
+        for step in (MANIFESTS, COPY):
+            tasks = self._step_tasks(step, self._planned.chunks[step], None)
+            for result in self._engine.run(check_manifests, tasks):
+                self._raise_failed(result)
+                self._counts.checked += result.files
+
+    def _register(self, tables: Sequence[_Table], documents: Mapping[int, Json]) -> dict[int, str]:
+        self._progress.phase("registering")
+        open_storage(self._run_value.scratch).delete_all("")
+        open_storage(StorageSpec(tables[0].target.location)).flush()
+        locations: dict[int, str] = {}
+        for table in tables:
+            target, document = table.target, documents[table.target.number]
+            self._create_namespace(target)
+            location = metadata_location(self._catalog, target)
+            save_metadata(self._stores, location, document)
+            self._catalog.register(target.table, location)
+            check_registered(self._stores, self._catalog, target, document)
+            table.marker.remove()
+            locations[target.number] = location
+        return locations
+
+    def _create_namespace(self, target: Target) -> None:
+        known = {item.levels: item.properties for item in self._pit.namespaces}
+        properties = dict(known.get(target.record.table.namespace, {}))
+        for key in ("location", "owner"):
+            properties.pop(key, None)
+        if properties and not self._catalog.keeps_namespace_properties:
+            self._warn(f"{self._catalog.name} cannot hold properties of {target.table.database}")
+            properties = {}
+        self._catalog.create_namespace(target.table.namespace, properties)
+
+    def _report(self, tables: Sequence[_Table], locations: Mapping[int, str]) -> RestoreReport:
+        return RestoreReport(
+            repository=self._request.repository.location,
+            pit=self._pit.pit,
+            catalog=self._target_catalog(),
+            tables=tuple(self._restored(table, locations) for table in tables),
+            seconds=self._watch.seconds,
+            files_copied=self._counts.files,
+            bytes_copied=self._counts.size_bytes,
+            files_adopted=self._counts.files_adopted,
+            bytes_adopted=self._counts.bytes_adopted,
+            files_checked=self._counts.checked,
+            warnings=tuple(self._warnings),
+            dry_run=self._request.dry_run,
+        )
+
+    def _restored(self, table: _Table, locations: Mapping[int, str]) -> RestoredTable:
+        target = table.target
+        location = locations.get(target.number, "")
+        if table.is_back:
+            table.marker.remove()
+        pointer = self._catalog.find_pointer(target.table) if location or table.is_back else None
+        return RestoredTable(
+            source=target.record.table,
+            table=target.table,
+            metadata_location=pointer.metadata_location if pointer else location,
+            uuid=target.entry.uuid,
+            files=target.entry.files,
+            size_bytes=target.entry.size_bytes,
+            snapshots=target.record.snapshots,
+            damaged_snapshots=len(target.entry.damaged),
+        )

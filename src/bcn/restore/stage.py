@@ -1,0 +1,348 @@
+"""The steps of a restore on executors: sort files, copy them, rewrite those that hold paths, check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bcn.engine.chunks import Chunk, chunk_ends
+from bcn.engine.meter import Meter
+from bcn.engine.parts import load_group, load_parts, save_part
+from bcn.engine.transfer import Pace, Transfer
+from bcn.errors import (
+    BcnError,
+    DamagedRepositoryError,
+    KeyExistsError,
+    MissingKeyError,
+    TargetExistsError,
+)
+from bcn.iceberg.deletes import relocate_position_deletes
+from bcn.iceberg.manifest import (
+    RewrittenDelete,
+    decode_manifest,
+    decode_manifest_list,
+    relocate_manifest,
+    relocate_manifest_list,
+)
+from bcn.iceberg.puffin import relocate_puffin
+from bcn.model import Json, sha256
+from bcn.repository.inventory import distinct_files, load_inventory
+from bcn.restore.tasks import (
+    COPY,
+    DELETES,
+    LISTS,
+    MANIFESTS,
+    PLAN_SCHEMA,
+    REWRITTEN_SCHEMA,
+    STEP_OF_KIND,
+    STEPS,
+    PlanResult,
+    PlanTask,
+    RestoreRecipe,
+    StepResult,
+    StepTask,
+)
+from bcn.storage.open import Stores, open_storage
+from bcn.storage.protocol import Storage
+
+_DELETED = 2
+
+
+# sorting
+
+
+def plan_group(task: PlanTask) -> PlanResult:
+    """Sort a share of the inventory by step, and cut each step into chunks."""
+    repository, scratch = open_storage(task.run.repository), open_storage(task.run.scratch)
+    rows = pa.concat_tables(
+        [PLAN_SCHEMA.empty_table()]
+        + [
+            _rows_of(
+                task.tables[number],
+                load_inventory(repository, task.tables[number].layers, slot),
+            )
+            for number, slot in task.units
+        ]
+    )
+    steps = _steps(rows, task.tables)
+    chunks = {}
+    for step in STEPS:
+        share = rows.filter(pa.array(steps == step))
+        chunks[step] = _save_chunks(scratch, step, task.group, share)
+    return PlanResult(chunks, _odd_sizes(rows))
+
+
+def _rows_of(recipe: RestoreRecipe, inventory: pa.Table) -> pa.Table:
+    """One row a location: two roots may spell one place, and then both are rows."""
+    files = inventory.filter(pc.not_equal(inventory["kind"], "metadata"))
+    files = _distinct_places(files)
+    pairs = zip(files["root_id"].to_pylist(), files["path"].to_pylist(), strict=True)
+    locations = [recipe.location(root, path) for root, path in pairs]
+    columns = {
+        name: files[name]
+        for name in ("kind", "format", "key", "size_bytes", "recorded_size_bytes", "sha256")
+    }
+    return (
+        pa.table(
+            {
+                "table_no": pa.array(np.full(files.num_rows, recipe.number, np.int32)),
+                "location": pa.array(locations, pa.string()),
+                "target": pa.array([recipe.moves.apply(place) for place in locations], pa.string()),
+                **columns,
+            }
+        )
+        .select(PLAN_SCHEMA.names)
+        .cast(PLAN_SCHEMA)
+    )
+
+
+def _distinct_places(files: pa.Table) -> pa.Table:
+    places = pc.binary_join_element_wise(pc.cast(files["root_id"], pa.string()), files["path"], "/")
+    keyed = files.set_column(files.schema.get_field_index("key"), "key", places)
+    firsts = distinct_files(keyed.append_column("stored", files["key"]))
+    index = firsts.schema.get_field_index("key")
+    return firsts.set_column(index, "key", firsts["stored"]).drop_columns(["stored"])
+
+
+def _steps(rows: pa.Table, tables: Mapping[int, RestoreRecipe]) -> np.ndarray:
+    """What to do with each row; where nothing moves, everything is copied as it is."""
+    still = {number for number, recipe in tables.items() if recipe.moves.is_identity}
+    pairs = zip(rows["table_no"].to_pylist(), rows["kind"].to_pylist(), strict=True)
+    return np.array(
+        [COPY if number in still else STEP_OF_KIND.get(kind, COPY) for number, kind in pairs],
+        dtype=object,
+    )
+
+
+def _odd_sizes(rows: pa.Table) -> dict[str, int]:
+    odd = rows.filter(
+        pc.fill_null(pc.not_equal(rows["size_bytes"], rows["recorded_size_bytes"]), False)  # noqa: FBT003  pyarrow's own
+    )
+    return dict(zip(odd["target"].to_pylist(), odd["size_bytes"].to_pylist(), strict=True))
+
+
+def _plan_key(step: str, group: int) -> str:
+    return f"plan/{step}/{group:06d}.parquet"
+
+
+def _save_chunks(scratch: Storage, step: str, group: int, rows: pa.Table) -> tuple[Chunk, ...]:
+    order = pc.sort_indices(rows, sort_keys=[("size_bytes", "descending")])
+    rows = rows.take(order)
+    sizes = np.asarray(rows["size_bytes"], dtype=np.int64)
+    ends = chunk_ends(sizes)
+    save_part(scratch, _plan_key(step, group), rows, ends)
+    return tuple(
+        Chunk(group, number, end - start, int(sizes[start:end].sum()))
+        for number, (start, end) in enumerate(zip([0, *ends], ends, strict=False))
+    )
+
+
+# doing
+
+
+def run_step(task: StepTask) -> StepResult:
+    """Do one step for some chunks. The first error ends the task: a restore is whole or not at all."""
+    worker = _Worker(task)
+    try:
+        for chunk in task.chunks:
+            worker.run(chunk)
+    except BcnError as error:
+        return StepResult(error_class=type(error).__name__, message=str(error))
+    finally:
+        worker.meter.send()
+    return StepResult(
+        worker.meter.files - worker.files_adopted,
+        worker.meter.size_bytes - worker.bytes_adopted,
+        worker.files_adopted,
+        worker.bytes_adopted,
+    )
+
+
+class _Worker:
+    def __init__(self, task: StepTask) -> None:
+        self._task = task
+        self._repository = open_storage(task.run.repository)
+        self._scratch = open_storage(task.run.scratch)
+        self._stores = Stores()
+        self._transfer = Transfer(Pace(task.bytes_per_second))
+        self._rewritten: dict[str, dict[int, list[Json]]] = {}
+        self.meter = Meter(task.meter, task.number)
+        self.files_adopted = 0
+        self.bytes_adopted = 0
+
+    def run(self, chunk: Chunk) -> None:
+        """Do the step for the rows of a chunk."""
+        rows = load_group(
+            self._scratch, _plan_key(self._task.step, chunk.group), chunk.row_group
+        ).to_pylist()
+        if self._task.step == COPY:
+            for row in rows:
+                self._copy(row)
+            return
+        results = [self._rewrite(row) for row in rows]
+        key = f"rewritten/{self._task.step}/{chunk.group:06d}-{chunk.row_group:06d}.parquet"
+        save_part(self._scratch, key, pa.Table.from_pylist(results, REWRITTEN_SCHEMA))
+
+    # verbatim
+
+    def _copy(self, row: Json) -> None:
+        target, key = self._stores.resolve(row["target"])
+        if target.find_stat(key) is None:
+            try:
+                copied = self._transfer.copy(self._repository, row["key"], target, key)
+            except MissingKeyError:
+                raise DamagedRepositoryError(
+                    f"{row['key']} is missing from the repository"
+                ) from None
+            except KeyExistsError:
+                self._adopt(row, target, key)
+                return
+            if copied.sha256 != row["sha256"]:
+                target.delete(key)
+                raise _damaged(row)
+            self.meter.add(1, copied.size_bytes)
+            return
+        self._adopt(row, target, key)
+
+    def _adopt(self, row: Json, target: Storage, key: str) -> None:
+        """What an earlier, interrupted run has put there already."""
+        if self._transfer.hash(target, key).sha256 != row["sha256"]:
+            raise _taken(row["target"])
+        self.meter.add(1, row["size_bytes"])
+        self.files_adopted += 1
+        self.bytes_adopted += row["size_bytes"]
+
+    # rewritten
+
+    def _rewrite(self, row: Json) -> Json:
+        data = self._load(row)
+        recipe = self._task.tables[row["table_no"]]
+        new, lower, upper = _REWRITERS[self._task.step](self, recipe, row, data)
+        self._save(row["target"], new)
+        self.meter.add(1, row["size_bytes"])
+        return {
+            "table_no": row["table_no"],
+            "location": row["location"],
+            "size_bytes": len(new),
+            "lower": lower,
+            "upper": upper,
+        }
+
+    def _load(self, row: Json) -> bytes:
+        try:
+            data = self._repository.read(row["key"])
+        except MissingKeyError:
+            raise DamagedRepositoryError(f"{row['key']} is missing from the repository") from None
+        if sha256(data) != row["sha256"].hex():
+            raise _damaged(row)
+        return data
+
+    def _save(self, location: str, data: bytes) -> None:
+        storage, key = self._stores.resolve(location)
+        try:
+            with storage.open_writer(key) as writer:
+                writer.write(data)
+                writer.commit()
+        except KeyExistsError:
+            if storage.read(key) != data:
+                raise _taken(location) from None
+            self.files_adopted += 1
+            self.bytes_adopted += len(data)
+
+    def rewritten(self, step: str, table_no: int) -> Iterator[Json]:
+        """What an earlier step made of this table's files."""
+        if step not in self._rewritten:
+            by_table: dict[int, list[Json]] = {}
+            rows = load_parts(self._scratch, f"rewritten/{step}/", REWRITTEN_SCHEMA)
+            for row in rows.to_pylist():
+                by_table.setdefault(row["table_no"], []).append(row)
+            self._rewritten[step] = by_table
+        yield from self._rewritten[step].get(table_no, [])
+
+
+def _damaged(row: Json) -> DamagedRepositoryError:
+    return DamagedRepositoryError(f"{row['key']} is damaged: its SHA-256 does not match")
+
+
+def _taken(location: str) -> TargetExistsError:
+    return TargetExistsError(f"{location} is there already, with other bytes")
+
+
+_New = tuple[bytes, str | None, str | None]
+
+
+def _rewrite_deletes(worker: _Worker, recipe: RestoreRecipe, row: Json, data: bytes) -> _New:
+    if row["kind"] == "deletion_vectors":
+        return relocate_puffin(data, recipe.moves), None, None
+    result = relocate_position_deletes(data, row["format"], recipe.moves)
+    return result.data, result.lower, result.upper
+
+
+def _rewrite_manifest(worker: _Worker, recipe: RestoreRecipe, row: Json, data: bytes) -> _New:
+    deletes = {
+        item["location"]: RewrittenDelete(item["size_bytes"], item["lower"], item["upper"])
+        for item in worker.rewritten(DELETES, recipe.number)
+    }
+    return relocate_manifest(data, recipe.moves, deletes), None, None
+
+
+def _rewrite_list(worker: _Worker, recipe: RestoreRecipe, row: Json, data: bytes) -> _New:
+    lengths = {
+        item["location"]: item["size_bytes"] for item in worker.rewritten(MANIFESTS, recipe.number)
+    }
+    if recipe.damaged:
+        rows = decode_manifest_list(data)
+        for path, length in zip(rows.manifest_path, rows.manifest_length, strict=True):
+            if path in recipe.damaged:
+                lengths.setdefault(path, length)
+    return relocate_manifest_list(data, recipe.moves, lengths), None, None
+
+
+_REWRITERS: dict[str, Callable[[_Worker, RestoreRecipe, Json, bytes], _New]] = {
+    DELETES: _rewrite_deletes,
+    MANIFESTS: _rewrite_manifest,
+    LISTS: _rewrite_list,
+}
+
+
+# checking
+
+
+def check_manifests(task: StepTask) -> StepResult:
+    """Walk restored manifests: every live file is in its new place, of the size that is recorded."""
+    scratch, stores, files = open_storage(task.run.scratch), Stores(), 0
+    try:
+        for chunk in task.chunks:
+            key = _plan_key(task.step, chunk.group)
+            for row in load_group(scratch, key, chunk.row_group).to_pylist():
+                if row["kind"] == "manifest":
+                    files += _check_manifest(stores, row, task)
+    except BcnError as error:
+        return StepResult(error_class=type(error).__name__, message=str(error))
+    return StepResult(files=files)
+
+
+def _check_manifest(stores: Stores, row: Json, task: StepTask) -> int:
+    recipe = task.tables[row["table_no"]]
+    storage, key = stores.resolve(row["target"])
+    entries = decode_manifest(storage.read(key))
+    live = pa.array(entries.status != _DELETED)
+    paths = entries.file_path.filter(live).to_pylist()
+    sizes = pa.array(entries.file_size_bytes).filter(live).to_pylist()
+    missing = {recipe.moves.apply(location) for location in recipe.damaged}
+    for path, size in zip(paths, sizes, strict=True):
+        if path not in missing:
+            _check_file(stores, path, task.odd_sizes.get(path, size), row["target"])
+    return len(paths)
+
+
+def _check_file(stores: Stores, path: str, size: int, manifest: str) -> None:
+    storage, key = stores.resolve(path)
+    stat = storage.find_stat(key)
+    if stat is None:
+        raise DamagedRepositoryError(f"{manifest} names {path}, which was not restored")
+    if stat.size_bytes != size:
+        raise DamagedRepositoryError(f"{path} has {stat.size_bytes} bytes, {manifest} says {size}")
