@@ -173,6 +173,13 @@ def test_a_wanted_record_may_be_named_before_it_is_used():
     assert walk(data, wanted).texts(wanted).to_pylist() == ["deep", None]
 
 
+def test_a_record_of_nothing_takes_no_bytes_wherever_it_is_named():
+    schema = record(record("null", name="none"), "none", {"type": "array", "items": "none"}, "long")
+    data = container(schema, b"\x0a\x00\x0e")
+    asked = want(3, shape=Shape.NUMBER)
+    assert walk(data, asked).numbers(asked).tolist() == [7]
+
+
 def test_a_field_without_an_id_is_found_by_name_and_one_with_another_id_is_not():
     schema = record("long", "long")
     del schema["fields"][0]["field-id"]
@@ -261,6 +268,8 @@ def test_a_numba_without_our_options_compiles_all_the_same(monkeypatch):
     def strict(**options):
         if "_nrt" in options:
             raise KeyError("_nrt")
+        if "cache" in options:
+            raise RuntimeError("no folder")
         return real(**options)
 
     monkeypatch.setattr(kernel, "_njit", strict)

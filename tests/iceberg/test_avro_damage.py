@@ -4,6 +4,7 @@ import json
 import random
 
 import pytest
+import zstandard
 from tests.support.avro_files import CODECS
 from tests.support.walks import (
     FLOATS,
@@ -82,6 +83,8 @@ WIDE = record(record("long", name="r0"), *CHAIN)
         (record("string"), b"\x01", kernel.BAD_LENGTH),
         (record("long", "string"), b"\x00\x01", kernel.BAD_LENGTH),
         (record("long", "string"), b"\x00" + HUGE, kernel.TRUNCATED),
+        (record("long", "string"), b"\x00\x80", kernel.TRUNCATED),
+        (record(KEYED), b"\x02\x02\x80", kernel.TRUNCATED),
         (record("long"), b"\x80" * 10 + b"\x00", kernel.BAD_VARINT),
         (record("long"), b"\x00\x00", kernel.TRAILING),
         (record(["null", "long"]), b"\x04", kernel.BAD_BRANCH),
@@ -184,7 +187,8 @@ def test_a_block_that_its_codec_cannot_unpack_is_malformed(codec):
         b'{"type": "record", "name": "a", "fields": [{"name": "b", "type": '
         + b'{"type": "array", "items": ' * 70
         + b'"int"'
-        + b"}" * 72,
+        + b"}" * 70
+        + b"}]}",
     ],
 )
 def test_a_schema_that_is_none_is_malformed(schema):
@@ -223,3 +227,9 @@ def test_texts_must_be_utf_8_and_fit_a_column(monkeypatch):
     monkeypatch.setattr(avro, "_MOST_TEXT", 3)
     with pytest.raises(MalformedFileError, match="4 bytes of text"):
         walk(container(record("bytes"), b"\x08abcd"), asked).texts(asked)
+
+
+def test_a_zstandard_stream_that_is_cut_is_malformed():
+    payload = zstandard.ZstdCompressor().compress(bytes(range(200)))
+    with pytest.raises(MalformedFileError, match="it ends too early"):
+        walk(container(record("long"), payload[:-5], codec="zstandard"), want(0))

@@ -197,10 +197,16 @@ def test_bounds_that_cannot_be_known_are_dropped_and_others_stay(lower, upper):
     assert path_bounds(out) == ((None, None), NO_PATHS)
 
 
-def test_a_bound_without_its_partner_is_dropped():
-    out = relocate_one({"content": 1, "lower_bounds": pairs({FILE_PATH_ID: ONE})})
-    assert out["lower_bounds"] == []
-    assert out["upper_bounds"] is None
+@pytest.mark.parametrize(
+    ("has", "lacks"), [("lower_bounds", "upper_bounds"), ("upper_bounds", "lower_bounds")]
+)
+def test_a_bound_without_its_partner_is_dropped(has, lacks):
+    out = relocate_one({"content": 1, has: pairs({FILE_PATH_ID: ONE}), lacks: pairs({1: ONE})})
+    assert out[has] == []
+    assert out[lacks] == pairs({1: ONE})
+    out = relocate_one({"content": 1, has: pairs({FILE_PATH_ID: ONE})})
+    assert out[has] == []
+    assert out[lacks] is None
 
 
 def test_a_map_that_loses_its_last_bound_stays_as_an_empty_map():

@@ -168,20 +168,23 @@ def _read_long(data: bytes, pos: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << 7 * place
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), pos + place + 1
-    _require(kernel.TRUNCATED if len(data) - pos < 10 else kernel.BAD_VARINT)
-    raise AssertionError  # not reached: both are errors
+    raise _malformed(kernel.TRUNCATED if len(data) - pos < 10 else kernel.BAD_VARINT)
 
 
 def _read_bytes(data: bytes, pos: int) -> tuple[bytes, int]:
     size, pos = _read_long(data, pos)
     if not 0 <= size <= len(data) - pos:
-        _require(kernel.BAD_LENGTH if size < 0 else kernel.TRUNCATED)
+        raise _malformed(kernel.BAD_LENGTH if size < 0 else kernel.TRUNCATED)
     return data[pos : pos + size], pos + size
 
 
 def _require(status: Long) -> None:
     if status < 0:
-        raise MalformedFileError(f"not a valid Avro file: {kernel.REASONS[int(status)]}")
+        raise _malformed(int(status))
+
+
+def _malformed(reason: int) -> MalformedFileError:
+    return MalformedFileError(f"not a valid Avro file: {kernel.REASONS[reason]}")
 
 
 def _frame(buf: Bytes, start: int) -> Longs:
@@ -222,7 +225,7 @@ def walk_blocks(blocks: Blocks, program: Program) -> Walk:
     """Run a program over inflated blocks. Raises MalformedFileError."""
     counts, sizes = blocks.extents[:, 0], blocks.extents[:, 2] - blocks.extents[:, 1]
     if (counts > sizes // max(program.smallest_record, 1)).any():
-        _require(kernel.BAD_COUNT)
+        raise _malformed(kernel.BAD_COUNT)
     spans = np.empty((blocks.record_count, len(program.wanted), 3), np.int64)
     stack = np.zeros(_DEEPEST_VALUE, np.int64)
     code, targets = program.code, program.targets

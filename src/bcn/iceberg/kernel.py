@@ -113,10 +113,9 @@ def _skip_fixed(pos: Long, end: Long, size: Long) -> Long:
 
 @step
 def _skip_bytes(buf: Bytes, pos: Long, end: Long) -> Long:
-    if (
-        pos < end and buf[pos] < 0x80 and buf[pos] & 1 == 0
-    ):  # one byte says the length: nearly always
-        return _skip_fixed(pos + 1, end, np.int64(buf[pos] >> 1))
+    # One byte says the length, nearly always.
+    if pos < end and buf[np.uintp(pos)] & 0x81 == 0:
+        return _skip_fixed(pos + 1, end, np.int64(buf[np.uintp(pos)] >> 1))
     length, pos = read_long(buf, pos, end)
     if pos < 0:
         return pos
