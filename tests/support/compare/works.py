@@ -27,21 +27,28 @@ def check_still_works(
     may change. A table with `gc.enabled=false` refuses expiry: `expire=False`.
     """
     allowed = [location] if isinstance(location, str) else list(location)
-    before, elsewhere = _files(spark, table), _listing(forbidden_roots)
-    found: list[Difference] = []
-    known = set(before)
+    known, elsewhere = _files(spark, table), _listing(forbidden_roots)
+    rows, found = _count(spark, table), []
     for step, statement in _steps(spark, table, expire=expire):
-        expected = _expected_rows(spark, table, step)
+        rows = _expected_rows(spark, table, step, rows)
         spark.sql(statement).collect()
-        rows = _count(spark, table)
-        if rows != expected:
-            found.append(Difference("G7", step, f"expected {expected} rows, found {rows}"))
+        found += [Difference("G7", step, what) for what in _wrong(spark, table, step, rows)]
         new = _files(spark, table) - known
         known |= new
         found += [Difference("G7", f"{step}: {path}", "outside") for path in _outside(new, allowed)]
     if _listing(forbidden_roots) != elsewhere:
         found.append(Difference("G7", str(list(forbidden_roots)), "files came or went there"))
     return found
+
+
+def _wrong(spark: Any, table: str, step: str, rows: int) -> Iterator[str]:
+    """What a step should have done to the rows, or to the files, and did not."""
+    if _count(spark, table) != rows:
+        yield f"expected {rows} rows, found {_count(spark, table)}"
+    if step == "delete" and _version(spark, table) > 1:
+        summary = f"SELECT summary FROM {table}.snapshots ORDER BY committed_at DESC LIMIT 1"
+        if "added-delete-files" not in spark.sql(summary).collect()[0].summary:
+            yield "wrote no delete file"
 
 
 def _steps(spark: Any, table: str, *, expire: bool) -> Iterator[tuple[str, str]]:
@@ -71,8 +78,8 @@ def _insert(spark: Any, table: str) -> str:
     return f"INSERT INTO {table} SELECT {', '.join(values)}"
 
 
-def _expected_rows(spark: Any, table: str, step: str) -> int:
-    rows = _count(spark, table)
+def _expected_rows(spark: Any, table: str, step: str, rows: int) -> int:
+    """How many rows there are after a step, from how many there were."""
     if step == "insert":
         return 2 * rows or 1
     if step == "delete":

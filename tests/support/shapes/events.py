@@ -41,8 +41,9 @@ def expire(world: World, table: str) -> None:
 
 
 def rename(world: World, table: str, new: str) -> None:
-    """Same uuid, same location, another name."""
-    world.sql(f"ALTER TABLE {world.name(table)} RENAME TO {world.name(new)}")
+    """Same uuid, same location, another name; the new one is taken within the catalog."""
+    within = world.name(new).removeprefix(f"`{world.catalog}`.")
+    world.sql(f"ALTER TABLE {world.name(table)} RENAME TO {within}")
 
 
 def drop(world: World, table: str) -> None:

@@ -63,6 +63,16 @@ class World:
         """The current metadata file, from the catalog's own record."""
         if catalog == self.hadoop_catalog:
             return _hadoop_pointer(self.hadoop_warehouse.joinpath(*split_name(table)))
+        row = self._row(table)
+        if row is None:
+            raise LookupError(f"no table {table} in {self.db_path}")
+        return row
+
+    def has(self, table: str) -> bool:
+        """Whether the SQL catalog has a table of this name."""
+        return self._row(table) is not None
+
+    def _row(self, table: str) -> str | None:
         *levels, name = split_name(table)
         query = (
             "SELECT metadata_location FROM iceberg_tables"
@@ -70,9 +80,7 @@ class World:
         )
         with closing(sqlite3.connect(self.db_path)) as db:
             row = db.execute(query, (self.catalog, ".".join(levels), name)).fetchone()
-        if row is None:
-            raise LookupError(f"no table {table} in {self.db_path}")
-        return str(row[0])
+        return None if row is None else str(row[0])
 
     def tree(self, table: str, catalog: str | None = None) -> Tree:
         return Tree(self.metadata_location(table, catalog))
