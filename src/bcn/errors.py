@@ -1,4 +1,4 @@
-"""The one exception tree: the class says what to do, the message what happened, the hint what to try.
+"""The one exception tree: class says what to do, message what happened, hint what to try.
 
 Every class has an exit code; `cli/main.py` turns it into the process's own.
 """
@@ -183,7 +183,9 @@ class ScopeMismatchError(RefusedError):
 class MassDeletionError(RefusedError):
     """All tables, or over half of ten or more, seem to be gone from the source."""
 
-    hint = "check the catalog, mounts and credentials; if they really are gone, add --accept-deletions"
+    hint = (
+        "check the catalog, mounts and credentials; if they really are gone, add --accept-deletions"
+    )
 
 
 class OverlapError(RefusedError):
@@ -229,8 +231,11 @@ class MalformedFileError(DamagedSourceError):
 # signals
 
 
-class Interrupted(BaseException):  # noqa: N818  it is no error, and `except Exception` must not stop it
-    """A signal asked the process to stop; work is cleaned up on the way out."""
+class Interrupted(BaseException):
+    """A signal asked the process to stop; work is cleaned up on the way out.
+
+    It is no error, and `except Exception` must not stop it.
+    """
 
     def __init__(self, exit_code: int) -> None:
         super().__init__(exit_code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
@@ -95,13 +96,18 @@ class PitId:
     @classmethod
     def parse(cls, text: str) -> PitId:
         """From the exact form. Raises UsageError for any other text."""
-        pit = cls(text)
-        try:
-            if cls.of(pit.moment) != pit:
-                raise ValueError(text)
-        except ValueError:
-            raise UsageError(f"{text!r} is not the id of a point in time") from None
+        pit = cls.find(text)
+        if pit is None:
+            raise UsageError(f"{text!r} is not the id of a point in time")
         return pit
+
+    @classmethod
+    def find(cls, text: str) -> PitId | None:
+        """From the exact form; None for any other text."""
+        pit = cls(text)
+        with suppress(ValueError):
+            return pit if cls.of(pit.moment) == pit else None
+        return None
 
     @property
     def moment(self) -> datetime:

@@ -1,7 +1,7 @@
 """Counts from running tasks to the driver, by datagrams: cheap, and nothing waits for them.
 
-A task sends its totals so far; a lost datagram is made good by the next one. The driver's figures at the end
-come from the tasks' results, never from here.
+A task sends its totals so far; a lost datagram is made good by the next one. The driver's figures
+at the end come from the tasks' results, never from here.
 """
 
 from __future__ import annotations

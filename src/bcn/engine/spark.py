@@ -149,7 +149,7 @@ class _Partition:
         self._function = function
 
     def __call__(self, tasks: Iterator[tuple[int, Any]]) -> Iterator[Any]:
-        from pyspark import TaskContext
+        from pyspark import TaskContext  # noqa: PLC0415  only where Spark runs already
 
         context = TaskContext.get()
         attempt = context.attemptNumber() if context else 0
@@ -161,8 +161,9 @@ class _Partition:
 def _quicken_worker() -> None:
     """Spare the worker's next task two chores of 50 ms each.
 
-    Between two tasks PySpark re-reads every zip on the import path and collects garbage among all modules;
-    a forgotten zip importer is made again when an import asks for it, and frozen modules are not garbage.
+    Between two tasks PySpark re-reads every zip on the import path and collects garbage among all
+    modules; a forgotten zip importer is made again when an import asks for it, and frozen modules
+    are not garbage.
     """
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimport.zipimporter):
@@ -177,9 +178,9 @@ def _first_lines(error: Exception) -> str:
 
 def _start_context(settings: SparkSettings) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Java takes the encoding of file names from the locale; without this it writes '?' for most of them.
+    # Java takes the encoding of file names from the locale; without it most become '?'.
     os.environ.setdefault("LC_ALL", "C.UTF-8")
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415  costs half a second: only when needed
 
     conf = SparkConf(loadDefaults=True)
     for key, value in _effective(settings).items():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 from bcn.errors import DamagedRepositoryError, NewerVersionError
 from bcn.model import Json, sha256
 
 VERSION = "1"
+_VERSION = re.compile(r"[0-9]{1,9}")
 
 
 def render_document(document: Json) -> bytes:
@@ -21,11 +23,11 @@ def parse_document(data: bytes, key: str) -> Json:
     """A document of a version we know. Raises DamagedRepositoryError or NewerVersionError."""
     try:
         document = json.loads(data.decode("utf-8", "surrogatepass"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedRepositoryError(f"{key} is not a whole JSON document: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.get("version"), str):
         raise DamagedRepositoryError(f"{key} is not a document of a repository")
-    if not document["version"].isdigit():
+    if not _VERSION.fullmatch(document["version"]):
         raise DamagedRepositoryError(
             f"{key} has no version that bcn knows: {document['version']!r}"
         )

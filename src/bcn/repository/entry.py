@@ -1,4 +1,4 @@
-"""A table or view as of a PIT: the write-once document that later PITs reuse while the object is unchanged."""
+"""A table or view as of a PIT: a write-once document, reused while the object is unchanged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A prefix of a table's locations, exactly as spelled; its id is never given to another spelling."""
+    """A prefix of a table's locations, as spelled; its id is never given to another spelling."""
 
     id: int
     spelling: str

@@ -1,4 +1,4 @@
-"""Layers: Parquet inventories of an object's files, and how they fold into one. docs/format.md 5."""
+"""Layers: Parquet inventories of an object's files, and how they fold: docs/format.md 5."""
 
 from __future__ import annotations
 
@@ -142,15 +142,20 @@ def fold(
     """The inventory that layers, each a sequence of parts, stand for; only rows of the slot."""
     state = schema.empty_table()
     for parts in layers:
-        whole = pa.concat_tables([schema.empty_table(), *parts])
-        removals = removals_of(whole)
-        if removals is not None:
-            state = removals.keep(state)
-        added = whole.filter(pc.equal(whole["change"], ADDED))
-        if slot.count > 1:
-            added = added.filter(pa.array(slot_of(added["path"], slot)))
-        state = pa.concat_tables([state, added])
+        state = fold_layer(state, parts, slot)
     return state
+
+
+def fold_layer(state: pa.Table, parts: Sequence[pa.Table], slot: Slot = WHOLE) -> pa.Table:
+    """An inventory with one more layer on top; its rows of other slots are left out."""
+    whole = pa.concat_tables([state.schema.empty_table(), *parts])
+    removals = removals_of(whole)
+    if removals is not None:
+        state = removals.keep(state)
+    added = whole.filter(pc.equal(whole["change"], ADDED))
+    if slot.count > 1:
+        added = added.filter(pa.array(slot_of(added["path"], slot)))
+    return pa.concat_tables([state, added])
 
 
 def distinct_files(rows: pa.Table) -> pa.Table:
@@ -172,8 +177,13 @@ def totals(rows: pa.Table) -> tuple[int, int]:
 
 
 def load_inventory(storage: Storage, layers: Iterable[Layer], slot: Slot = WHOLE) -> pa.Table:
-    """The folded inventory of an entry's layers, digests compared. Raises DamagedRepositoryError."""
-    return fold(([load_layer_part(storage, part) for part in layer.parts] for layer in layers), slot)
+    """The folded inventory of an entry's layers. Raises DamagedRepositoryError."""
+    return fold((load_layer(storage, layer) for layer in layers), slot)
+
+
+def load_layer(storage: Storage, layer: Layer) -> list[pa.Table]:
+    """The parts of a layer, digests compared. Raises DamagedRepositoryError."""
+    return [load_layer_part(storage, part) for part in layer.parts]
 
 
 def load_layer_part(storage: Storage, part: LayerPart) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Every key in the repository, built and parsed; no other module spells one. See docs/format.md, chapters 2 and 3."""
+"""Every key in the repository, built and parsed; no other module spells one. docs/format.md 2, 3"""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ _PIT_KEY = re.compile(r"catalogs/[^/]+/pit_manifests/(\d{8}T\d{6}\.\d{6}Z)/manif
 def parse_pit_key(key: str) -> PitId | None:
     """The id in a PIT's key, None for any other key."""
     match = _PIT_KEY.match(key)
-    return PitId(match[1]) if match else None
+    return PitId.find(match[1]) if match else None
 
 
 def database_prefix(catalog: str, namespace: tuple[str, ...]) -> str:

@@ -17,10 +17,12 @@ from pathlib import Path
 
 from bcn.errors import (
     BcnError,
+    DamagedRepositoryError,
     KeyExistsError,
     LeaseLostError,
     RepositoryLockedError,
     StorageError,
+    UsageError,
 )
 from bcn.model import Json, PitId, iso
 from bcn.repository import layout
@@ -123,18 +125,23 @@ class Lease:
         }
 
 
-def _parse_lease(data: bytes, key: str) -> Lease:
+def parse_lease(data: bytes, key: str) -> Lease:
+    """From the stored form. Raises DamagedRepositoryError."""
     document = parse_document(data, key)
-    return Lease(
-        document["lease"],
-        document["lease_uuid"],
-        Owner(**document["owner"]),
-        document["commit_key"],
-        PitId(document["pit"]),
-        document["ttl_seconds"],
-        document["taken_at"],
-        document["takes_over"],
-    )
+    try:
+        owner = {name: document["owner"][name] for name in Owner.__slots__}
+        return Lease(
+            int(document["lease"]),
+            document["lease_uuid"],
+            Owner(**owner),
+            document["commit_key"],
+            PitId.parse(document["pit"]),
+            float(document["ttl_seconds"]),
+            document["taken_at"],
+            document["takes_over"],
+        )
+    except (KeyError, TypeError, ValueError, UsageError) as error:
+        raise DamagedRepositoryError(f"{key} is not a whole lease: {error!r}") from error
 
 
 def highest_lease(storage: Storage) -> int:
@@ -145,18 +152,21 @@ def highest_lease(storage: Storage) -> int:
 
 def find_held_lease(storage: Storage) -> Lease | None:
     """The newest lease if it was not released."""
-    number = highest_lease(storage)
+    return _find_held(storage, highest_lease(storage))
+
+
+def _find_held(storage: Storage, number: int) -> Lease | None:
     if number == 0 or storage.find_stat(layout.released_key(number)) is not None:
         return None
     key = layout.lease_key(number)
-    return _parse_lease(storage.read(key), key)
+    return parse_lease(storage.read(key), key)
 
 
 def leased_pits(storage: Storage) -> Iterator[PitId]:
     """Ids that leases were taken for: none of them may be used again."""
     for key in storage.iter_keys(layout.LEASES_PREFIX):
         if layout.parse_lease_key(key) is not None:
-            yield _parse_lease(storage.read(key), key).pit
+            yield parse_lease(storage.read(key), key).pit
 
 
 def _create(storage: Storage, key: str, data: bytes) -> bool:
@@ -184,6 +194,7 @@ class Lessor:
         self._now = now
         self._monotonic = monotonic
         self._sleep = sleep
+        self._seen: int | None = None
         self.me = this_process()
 
     def wait_until_free(self, wait_seconds: float, say: Callable[[str], None]) -> int | None:
@@ -194,7 +205,8 @@ class Lessor:
         """
         deadline = self._monotonic() + wait_seconds
         while True:
-            held = find_held_lease(self._storage)
+            self._seen = highest_lease(self._storage)
+            held = _find_held(self._storage, self._seen)
             if held is None:
                 return None
             say(f"waiting for the lease of {held.owner}, taken {held.taken_at}")
@@ -203,7 +215,7 @@ class Lessor:
                 return held.number
 
     def _watch(self, held: Lease, deadline: float) -> bool:
-        """True if the owner is gone, False if the lease was released; raises when the wait is over."""
+        """True if the owner is gone, False if it released; raises when the wait is over."""
         if is_proven_dead(held.owner, self.me):
             return True
         started, beat = self._monotonic(), self._heartbeat(held)
@@ -218,6 +230,15 @@ class Lessor:
                     raise RepositoryLockedError(f"locked by {held.owner} since {held.taken_at}")
                 started, beat = self._monotonic(), self._heartbeat(held)
         return True
+
+    def _next_number(self) -> int:
+        if self._seen is None:
+            self._seen = highest_lease(self._storage)
+            held = _find_held(self._storage, self._seen)
+            if held is not None:
+                raise RepositoryLockedError(f"locked by {held.owner} since {held.taken_at}")
+        seen, self._seen = self._seen, None
+        return seen + 1
 
     def _heartbeat(self, held: Lease) -> bytes:
         with suppress(StorageError):
@@ -236,7 +257,7 @@ class Lessor:
         return False
 
     def abandon(self, held: Lease) -> None:
-        """Put a marker at the PIT key of a lost lease, so that its owner cannot publish any more."""
+        """Put a marker at the PIT key of a lost lease: its owner cannot publish any more."""
         marker = {
             "version": VERSION,
             "abandoned": True,
@@ -253,12 +274,17 @@ class Lessor:
         document = {"version": VERSION, "at": iso(self._now()), "outcome": outcome}
         with suppress(KeyExistsError):
             self._storage.write_once(layout.released_key(number), render_document(document))
-        self._storage.delete(layout.IN_PROGRESS_KEY)
+        if highest_lease(self._storage) == number:
+            self._storage.delete(layout.IN_PROGRESS_KEY)
 
     @contextmanager
     def hold(self, pit: PitId, commit_key: str, takes_over: int | None) -> Iterator[HeldLease]:
-        """Take the next lease for this PIT and keep its heart beating. Raises RepositoryLockedError."""
-        number = highest_lease(self._storage) + 1
+        """Take the next lease and keep its heart beating. Raises RepositoryLockedError.
+
+        It is the one after the lease that `wait_until_free` saw: whoever took a lease since then
+        may have published, and what was read meanwhile is stale.
+        """
+        number = self._next_number()
         ttl = self._settings.ttl_seconds
         nonce = str(uuid.uuid4())
         lease = Lease(number, nonce, self.me, commit_key, pit, ttl, iso(self._now()), takes_over)
@@ -305,7 +331,7 @@ class HeldLease:
             raise LeaseLostError(f"lease {self.lease.number} was released by somebody else")
 
     def publish(self, data: bytes) -> None:
-        """Create the PIT this lease is for. Raises LeaseLostError if its key was marked as abandoned."""
+        """Create the PIT this lease is for. Raises LeaseLostError if it was given up."""
         self.check()
         if not _create(self._storage, self.lease.commit_key, data):
             raise LeaseLostError(f"{self.lease.pit} was given up by another process")

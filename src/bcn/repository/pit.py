@@ -1,4 +1,4 @@
-"""The PIT: one write-once document that names every object, and through entries and layers every stored file."""
+"""The PIT: one write-once document that names every object and, through entries, every file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class EntryRef:
 
 @dataclass(frozen=True, slots=True)
 class ObjectRecord:
-    """One table or view in a PIT. `metadata_*` repeat the entry, so that an unchanged table costs no read."""
+    """One table or view. `metadata_*` repeat the entry: an unchanged table costs no read."""
 
     object_id: str
     type: str
@@ -64,7 +64,7 @@ class RenamedObject:
 
 @dataclass(frozen=True, slots=True)
 class FailedObject:
-    """A table that could not be backed up; `kept_pit` says whose version stands in this PIT instead."""
+    """A table that could not be backed up; `kept_pit` is whose version this PIT holds instead."""
 
     object_id: str
     table: TableId
@@ -227,12 +227,15 @@ def _render_failed(item: FailedObject) -> Json:
 
 
 def is_abandoned(document: Json) -> bool:
-    """Whether a document at a PIT's key only says that its writer lost the lease."""
-    return document.get("abandoned") is True
+    """Whether a document at a PIT's key only says that its writer lost the lease.
+
+    Whatever has a checksum is a PIT, so no edit of a PIT can make it look like a marker.
+    """
+    return document.get("abandoned") is True and CHECKSUM_FIELD not in document
 
 
 def parse_pit(data: bytes, key: str) -> PitManifest | None:
-    """From the stored form, checksum compared; None for an abandoned marker. Raises DamagedRepositoryError."""
+    """From the stored form; None for an abandoned marker. Raises DamagedRepositoryError."""
     document = parse_document(data, key)
     if is_abandoned(document):
         return None

@@ -91,7 +91,7 @@ class Repository:
 
     def check_writable(self) -> None:
         """Raises RefusedError if a feature we do not know forbids writing."""
-        unknown = set(self.document["features"]["write"]) - KNOWN_WRITE_FEATURES
+        unknown = set(self.document["features"].get("write", ())) - KNOWN_WRITE_FEATURES
         if unknown:
             raise RefusedError(
                 f"this repository is read-only for this bcn: it uses {sorted(unknown)}",
@@ -99,9 +99,6 @@ class Repository:
             )
 
     # PITs
-
-    def _catalog(self) -> str | None:
-        return self.scope.catalog if self.scope else None
 
     def pit_ids(self) -> list[PitId]:
         """Ids of everything at a PIT's key, abandoned ones too, oldest first."""
@@ -118,14 +115,14 @@ class Repository:
         return layout.pit_key(self.scope.catalog, pit)
 
     def find_pit(self, pit: PitId) -> PitManifest | None:
-        """A PIT by its id; None if it is not there or was abandoned. Raises DamagedRepositoryError."""
+        """A PIT by its id; None if it is missing or abandoned. Raises DamagedRepositoryError."""
         key = self.pit_key(pit)
         try:
             manifest = parse_pit(self.storage.read(key), key)
         except MissingKeyError:
             return None
         if manifest is not None:
-            check_features(manifest.repository["features"], key)
+            check_features(manifest.repository.get("features", {}), key)
             if manifest.pit != pit:
                 raise DamagedRepositoryError(f"{key} holds another point in time: {manifest.pit}")
         return manifest
@@ -149,7 +146,7 @@ class Repository:
         return parse_entry(data, ref.key)
 
     def summaries(self) -> list[Json]:
-        """One line a PIT, oldest first: from `pits.jsonl` where it has the PIT, else from the PIT itself.
+        """One line a PIT, oldest first: from `pits.jsonl` where it has the PIT, else from the PIT.
 
         A PIT that cannot be read gives a line with `damaged`, never an error.
         """
@@ -196,28 +193,47 @@ def next_pit_id(started_at: datetime, existing: Sequence[PitId]) -> PitId:
 
 def check_features(features: Json, key: str) -> None:
     """Raises NewerVersionError for a feature that this bcn would have to understand to read."""
-    unknown = set(features["read"]) - KNOWN_READ_FEATURES
+    try:
+        unknown = set(features["read"]) - KNOWN_READ_FEATURES
+    except (KeyError, TypeError) as error:
+        raise DamagedRepositoryError(f"{key} has no features that bcn knows: {error!r}") from error
     if unknown:
         raise NewerVersionError(f"{key} needs features {sorted(unknown)}")
 
 
 def open_repository(spec: StorageSpec) -> Repository:
-    """An existing repository. Raises NoRepositoryError, DamagedRepositoryError, NewerVersionError."""
+    """What is there. Raises NoRepositoryError, DamagedRepositoryError, NewerVersionError."""
     storage = open_storage(spec)
     try:
         document = parse_document(storage.read(layout.REPOSITORY_KEY), layout.REPOSITORY_KEY)
     except MissingKeyError:
-        document = _rebuilt(storage)
-        if document is None:
-            raise NoRepositoryError(f"no repository at {spec.location}") from None
+        return rebuild_repository(spec)
+    _check_document(document)
+    return Repository(spec, storage, document)
+
+
+def rebuild_repository(spec: StorageSpec) -> Repository:
+    """What is there as its newest readable PIT tells it, `manifest.json` aside; nothing is written.
+
+    Raises NoRepositoryError, NewerVersionError.
+    """
+    storage = open_storage(spec)
+    document = _rebuilt(storage)
+    if document is None:
+        raise NoRepositoryError(f"no repository at {spec.location}")
     _check_document(document)
     return Repository(spec, storage, document)
 
 
 def _check_document(document: Json) -> None:
+    key = layout.REPOSITORY_KEY
     if not {"repository_id", "granularity", "scope", "features"} <= document.keys():
-        raise DamagedRepositoryError(f"{layout.REPOSITORY_KEY} lacks keys")
-    check_features(document["features"], layout.REPOSITORY_KEY)
+        raise DamagedRepositoryError(f"{key} lacks keys")
+    check_features(document["features"], key)
+    try:
+        Scope.parse(document["scope"])
+    except (AttributeError, TypeError) as error:
+        raise DamagedRepositoryError(f"{key} has no scope that bcn knows: {error!r}") from error
 
 
 def _rebuilt(storage: Storage) -> Json | None:
@@ -255,7 +271,7 @@ def create_repository(spec: StorageSpec, scope: Scope | None, now: datetime) -> 
             f"{spec.location} is not empty: it holds {found}",
             hint="choose an empty place for a new repository",
         )
-    document = {
+    document: Json = {
         "version": VERSION,
         "repository_id": str(uuid.uuid4()),
         "granularity": scope.granularity if scope else None,

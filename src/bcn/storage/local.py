@@ -26,10 +26,11 @@ TEMPORARY_PREFIX = ".bcn-tmp-"
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EROFS, errno.EACCES, errno.EPERM}
 _MISSING = {errno.ENOENT, errno.ENOTDIR}
+_WRITING = {"write", "create", "flush"}  # a folder that is gone is no missing key then
 
 
 def local_path(location: str) -> str:
-    """The path that a location means: `/x`, `file:/x` or `file:///x`, taken literally, never decoded."""
+    """The path that a location means: `/x`, `file:/x` or `file:///x`, never decoded."""
     path = location
     if location.startswith("file:"):
         path = location[len("file:") :]
@@ -47,7 +48,7 @@ def storage_error(error: OSError, path: str, verb: str) -> StorageError:
     text = f"cannot {verb} {path}: {(error.strerror or str(error)).lower()}"
     if error.errno in _FULL:
         return StorageFullError(text)
-    if error.errno in _MISSING:
+    if error.errno in _MISSING and verb not in _WRITING:
         return MissingKeyError(text)
     if error.errno == errno.EEXIST:
         return KeyExistsError(f"{path} is there already")
@@ -92,7 +93,7 @@ class LocalStorage:
 
     @contextmanager
     def open_writer(self, key: str) -> Iterator[Writer]:
-        """Begin a key in an unnamed file where the file system has such, else in a temporary one."""
+        """Begin a key in an unnamed file, or a temporary one where there are none."""
         path = self._path(key)
         writer = _LocalWriter(path)
         try:
@@ -102,12 +103,14 @@ class LocalStorage:
 
     def write_once(self, key: str, data: bytes) -> None:
         """Store and flush `data` and its folder entry, whole or not at all."""
+        folders = self._unflushed_folders(key)
         with self.open_writer(key) as writer:
             assert isinstance(writer, _LocalWriter)  # noqa: S101  our own
             writer.write(data)
             writer.sync()
             writer.commit()
-        self._sync_folder(key)
+        for folder in folders:
+            self._sync_folder(folder)
 
     def replace(self, key: str, data: bytes) -> None:
         """Store `data` in place of what was there, by rename(2)."""
@@ -180,8 +183,14 @@ class LocalStorage:
             finally:
                 os.close(descriptor)
 
-    def _sync_folder(self, key: str) -> None:
-        folder = os.path.dirname(self._path(key))
+    def _unflushed_folders(self, key: str) -> list[str]:
+        """The folder of a key, then those above it as long as the one below has yet to be made."""
+        folders = [os.path.dirname(self._path(key))]
+        while not os.path.isdir(_encode(folders[-1])) and folders[-1] != "/":
+            folders.append(os.path.dirname(folders[-1]))
+        return folders
+
+    def _sync_folder(self, folder: str) -> None:
         with _translated(folder, "flush"):
             descriptor = os.open(_encode(folder), os.O_RDONLY)
             try:

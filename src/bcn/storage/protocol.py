@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-CHUNK_BYTES = (
-    1 << 20
-)  # larger writes cost more, not less: the kernel copies them page by page anyway
+# Larger writes cost more, not less: the kernel copies them page by page anyway.
+CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class Reader(Protocol):
     """Bytes of one key from its start, piece by piece."""
 
     def readinto(self, buffer: memoryview) -> int:
-        """Fill the buffer from the front; 0 at the end. Never fewer than asked for unless it is the end."""
+        """Fill the buffer from the front; fewer bytes than it holds, or 0, only at the end."""
 
 
 class Writer(Protocol):
@@ -58,7 +57,7 @@ class Storage(Protocol):
         """Begin a key; leaving without `commit` leaves nothing behind."""
 
     def write_once(self, key: str, data: bytes) -> None:
-        """Store and flush `data`, whole or not at all. Raises KeyExistsError if the key is taken."""
+        """Store and flush `data`, whole or not at all. Raises KeyExistsError."""
 
     def replace(self, key: str, data: bytes) -> None:
         """Store `data` in place of what was there; readers see the old bytes or the new.
@@ -70,7 +69,7 @@ class Storage(Protocol):
         """Size and version of a key, None if there is nothing."""
 
     def iter_keys(self, prefix: str) -> Iterator[str]:
-        """All keys that start with the prefix, which is empty or ends in a slash; sorted by segment."""
+        """All keys under the prefix, which is empty or ends in a slash; sorted by segment."""
 
     def delete(self, key: str) -> None:
         """Remove a key; nothing happens if it is not there."""
