@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bcn.iceberg.relocate import Move
 from bcn.model import Json, PitId, TableId
 
 
@@ -20,6 +21,7 @@ class RestoredTable:
     size_bytes: int
     snapshots: int
     damaged_snapshots: int = 0
+    roots: tuple[Move, ...] = ()
 
     @property
     def database(self) -> str:
@@ -43,6 +45,7 @@ class RestoredTable:
             "bytes": self.size_bytes,
             "snapshots": self.snapshots,
             "damaged_snapshots": self.damaged_snapshots,
+            "roots": [{"old": move.old, "new": move.new} for move in self.roots],
         }
 
 

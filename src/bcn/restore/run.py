@@ -76,6 +76,8 @@ class _Table:
     marker: Marker
     recipe: RestoreRecipe
     is_back: bool = False
+    metadata_location: str = ""
+    uuid: str | None = None
 
 
 @dataclass
@@ -126,10 +128,11 @@ class _Restore:
             self._catalog = self._open_catalog(self._target_catalog())
             tables = self._prepare()
         if self._request.dry_run:
-            return self._report(tables, {})
+            return self._report(tables)
         todo = [table for table in tables if not table.is_back]
-        locations = self._restore(todo) if todo else {}
-        return self._report(tables, locations)
+        if todo:
+            self._restore(todo)
+        return self._report(tables)
 
     def _load_pit(self) -> PitManifest:
         pit = self._repository.find_pit(self._request.pit)
@@ -216,7 +219,7 @@ class _Restore:
 
     # the work
 
-    def _restore(self, tables: Sequence[_Table]) -> dict[int, str]:
+    def _restore(self, tables: Sequence[_Table]) -> None:
         self._engine.warm_up()
         for table in tables:
             table.marker.set()
@@ -236,7 +239,7 @@ class _Restore:
         with self._watch.phase("check"):
             self._check()
         with self._watch.phase("register"):
-            return self._register(tables, documents)
+            self._register(tables, documents)
 
     def _sort(self, tables: Sequence[_Table]) -> None:
         with self._watch.phase("sort"):
@@ -322,11 +325,10 @@ class _Restore:
                 self._raise_failed(result)
                 self._counts.checked += result.files
 
-    def _register(self, tables: Sequence[_Table], documents: Mapping[int, Json]) -> dict[int, str]:
+    def _register(self, tables: Sequence[_Table], documents: Mapping[int, Json]) -> None:
         self._progress.phase("registering")
         open_storage(self._run_value.scratch).delete_all("")
         open_storage(StorageSpec(tables[0].target.location)).flush()
-        locations: dict[int, str] = {}
         for table in tables:
             target, document = table.target, documents[table.target.number]
             self._create_namespace(target)
@@ -335,8 +337,7 @@ class _Restore:
             self._catalog.register(target.table, location)
             check_registered(self._stores, self._catalog, target, document)
             table.marker.remove()
-            locations[target.number] = location
-        return locations
+            table.metadata_location, table.uuid = location, document.get("table-uuid")
 
     def _create_namespace(self, target: Target) -> None:
         known = {item.levels: item.properties for item in self._pit.namespaces}
@@ -348,12 +349,12 @@ class _Restore:
             properties = {}
         self._catalog.create_namespace(target.table.namespace, properties)
 
-    def _report(self, tables: Sequence[_Table], locations: Mapping[int, str]) -> RestoreReport:
+    def _report(self, tables: Sequence[_Table]) -> RestoreReport:
         return RestoreReport(
             repository=self._request.repository.location,
             pit=self._pit.pit,
             catalog=self._target_catalog(),
-            tables=tuple(self._restored(table, locations) for table in tables),
+            tables=tuple(self._restored(table) for table in tables),
             seconds=self._watch.seconds,
             files_copied=self._counts.files,
             bytes_copied=self._counts.size_bytes,
@@ -364,19 +365,27 @@ class _Restore:
             dry_run=self._request.dry_run,
         )
 
-    def _restored(self, table: _Table, locations: Mapping[int, str]) -> RestoredTable:
+    def _restored(self, table: _Table) -> RestoredTable:
         target = table.target
-        location = locations.get(target.number, "")
         if table.is_back:
-            table.marker.remove()
-        pointer = self._catalog.find_pointer(target.table) if location or table.is_back else None
+            self._recall(table)
         return RestoredTable(
             source=target.record.table,
             table=target.table,
-            metadata_location=pointer.metadata_location if pointer else location,
-            uuid=target.entry.uuid,
+            metadata_location=table.metadata_location,
+            uuid=table.uuid,
             files=target.entry.files,
             size_bytes=target.entry.size_bytes,
             snapshots=target.record.snapshots,
             damaged_snapshots=len(target.entry.damaged),
+            roots=target.moves.moves,
         )
+
+    def _recall(self, table: _Table) -> None:
+        """What an earlier run registered; its marker is not needed any more."""
+        pointer = self._catalog.find_pointer(table.target.table)
+        if pointer is not None:
+            storage, key = self._stores.resolve(pointer.metadata_location)
+            table.metadata_location = pointer.metadata_location
+            table.uuid = parse_metadata(storage.read(key)).get("table-uuid")
+        table.marker.remove()
