@@ -6,6 +6,7 @@ import gc
 import os
 import socket
 import sys
+import tempfile
 import threading
 import zipimport
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,17 +23,18 @@ Result = TypeVar("Result")
 class EngineError(BcnError):
     """Spark could not be started or a job of it failed."""
 
-    hint = "see the lines above; a settings key under [spark] may be wrong"
+    hint = "add -v to see what Spark itself says; a key under [spark] in the settings may be wrong"
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """Where the work runs: `master`, and any other `spark.*` setting."""
+    """Where the work runs: `master`, any other `spark.*` setting; `verbose` shows Spark's log."""
 
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
     jobs: int | None = None
     iceberg: bool = False
+    verbose: bool = False
 
 
 @dataclass
@@ -186,10 +188,28 @@ def _start_context(settings: SparkSettings) -> Any:
     for key, value in _effective(settings).items():
         conf.set(key, value)
     existed = SparkContext._active_spark_context is not None
+    if SparkContext._gateway is None:
+        SparkContext._ensure_initialized(gateway=_launch_jvm(conf, settings), conf=conf)
     context = SparkContext.getOrCreate(conf)
     if not existed:
         context.__dict__["_started_by_bcn"] = True
     return context
+
+
+def _launch_jvm(conf: Any, settings: SparkSettings) -> Any:
+    """The JVM. What it prints is shown to those who asked for it, or when it does not start."""
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415  only who needs Spark imports it
+
+    if settings.verbose:
+        return launch_gateway(conf, {"stdout": 2})  # stdout is for the command's result alone
+    with tempfile.TemporaryFile() as log:
+        try:
+            return launch_gateway(conf, {"stdout": log, "stderr": log})
+        except Exception as error:
+            log.seek(0)
+            lines = log.read().decode(errors="replace").splitlines()
+            said = " / ".join(line.strip() for line in lines[-3:]) or _first_lines(error)
+            raise EngineError(f"the JVM did not start: {said[:600]}") from error
 
 
 def _effective(settings: SparkSettings) -> dict[str, str]:
