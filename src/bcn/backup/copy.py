@@ -64,7 +64,7 @@ class _Copier:
         raise StorageError(f"{key} is taken by other bytes, and so is the key beside it")
 
     def _try_key(self, source: Storage, source_key: str, key: str) -> tuple[Copied, bool] | None:
-        """Copy to the key, or adopt what is there if it is the same; None if other bytes have it."""
+        """Copy to the key, or adopt what is there if it is the same; None if other bytes are."""
         if self._repository.find_stat(key) is None:
             try:
                 return self._write(source, source_key, key), True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,26 +43,25 @@ def _manifests_of(work: Work, locations: set[str], run: Run) -> dict[str, set[st
     """Manifests that are missing themselves, or list a missing file: manifest to missing files."""
     found: dict[str, set[str]] = defaultdict(set)
     names = {row.name: row.location for row in work.added if row.kind == "manifest"}
-    for location in names.values():
-        if location in locations:
-            found[location].add(location)
-    wanted = {}
-    for location in locations:
-        split = work.roots.find(location)
-        if split is not None:
-            wanted[split] = location
+    for location in locations & set(names.values()):
+        found[location].add(location)
+    splits = ((work.roots.find(location), location) for location in locations)
+    wanted = {split: location for split, location in splits if split is not None}
+    for row in _rows_of(work, {path for _, path in wanted}, run):
+        missing = wanted.get((row["root_id"], row["path"]))
+        if missing is not None and row["parent_manifest"] in names:
+            found[names[row["parent_manifest"]]].add(missing)
+    return found
+
+
+def _rows_of(work: Work, paths: set[str], run: Run) -> Iterator[Json]:
+    """Planned rows of the work with one of the paths."""
     storage = open_storage(run.scratch)
-    paths = pa.array(sorted({path for _, path in wanted}), pa.string())
+    wanted = pa.array(sorted(paths), pa.string())
     for group in work.groups:
         try:
             rows = load_part(storage, rows_key(run, group))
         except MissingKeyError:
             continue  # the walk failed before anything was planned
-        rows = rows.filter(
-            pc.and_(pc.equal(rows["table_no"], work.number), pc.is_in(rows["path"], paths))
-        )
-        for row in rows.to_pylist():
-            missing = wanted.get((row["root_id"], row["path"]))
-            if missing is not None and row["parent_manifest"] in names:
-                found[names[row["parent_manifest"]]].add(missing)
-    return found
+        own = pc.and_(pc.equal(rows["table_no"], work.number), pc.is_in(rows["path"], wanted))
+        yield from rows.filter(own).to_pylist()

@@ -1,4 +1,4 @@
-"""Comparing a capture with the parent PIT: what is unchanged, what must be read, what is gone. Pure."""
+"""Comparing a capture with the parent PIT: what is unchanged, to be read, gone. Pure."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def object_ids(
 ) -> list[str]:
     """An object id for each (pointer, uuid, location).
 
-    `taken` are ids that unchanged or renamed objects of this capture hold. Of several tables with one
-    uuid, the name that had it in the parent keeps it; the others are known by name.
+    `taken` are ids that unchanged or renamed objects of this capture hold. Of several tables with
+    one uuid, the name that had it in the parent keeps it; the others are known by name.
     """
     uuids = [layout.find_uuid_id(uuid) for _, uuid, _ in tables]
     counts = Counter(uuids)

@@ -1,4 +1,4 @@
-"""From sealed layers to a PIT: entries, the flush, the PIT manifest, then what is derived from it."""
+"""From sealed layers to a PIT: entries, the flush, the PIT manifest, then derived documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table's roots while a backup walks it: locations become (root, path), new roots are found, none is guessed."""
+"""A table's roots while a backup walks it: locations become (root, path), new roots are found."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Roots:
         return found
 
     def split_all(self, locations: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
-        """Root ids and paths of many locations; UNRESOLVED and the location itself where none matches."""
+        """Root ids and paths of many locations; UNRESOLVED and the location where none matches."""
         ids = np.full(len(locations), UNRESOLVED, dtype=np.int32)
         paths = locations
         for root in self.roots:
@@ -62,7 +62,7 @@ class Roots:
 
 
 def external_roots(locations: Iterable[str]) -> list[str]:
-    """Folders for locations that no known root matches: for each service and first folder, what they share."""
+    """Folders for locations without a root: what those of a service and first folder share."""
     shared: dict[tuple[str, str], list[str]] = {}
     for location in locations:
         service = _SERVICE.match(location)

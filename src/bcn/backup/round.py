@@ -1,4 +1,4 @@
-"""One round of a backup: all works walked, planned, copied and sealed together, no job per table."""
+"""One round of a backup: all works walked, planned, copied and sealed together."""
 
 from __future__ import annotations
 

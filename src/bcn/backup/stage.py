@@ -1,4 +1,4 @@
-"""Planning and sealing a group of files on executors: what the repository lacks, and the layers it becomes."""
+"""Planning and sealing a group of files on executors: what to copy, and the layers it becomes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def rows_key(run: Run, group: int) -> str:
 
 
 def plan_key(run: Run, group: int) -> str:
-    """Where planning leaves the files of a group that must be copied, a row group for each chunk."""
+    """Where planning leaves the files of a group to copy, a row group for each chunk."""
     return layout.job_key(run.job, f"plan/{group:06d}.parquet")
 
 

@@ -9,7 +9,7 @@ from bcn.backup.roots import Roots
 from bcn.backup.tasks import ManifestRef, TableRecipe
 from bcn.backup.walk import read_source
 from bcn.catalog.protocol import Pointer
-from bcn.errors import BcnError, MissingSourceFileError
+from bcn.errors import MissingSourceFileError
 from bcn.iceberg.metadata import (
     TableFacts,
     check_supported,
@@ -17,7 +17,7 @@ from bcn.iceberg.metadata import (
     parse_metadata,
     read_facts,
 )
-from bcn.model import Json, sha256
+from bcn.model import Json, TableId, sha256
 from bcn.repository.entry import Entry
 from bcn.repository.inventory import load_unlisted
 from bcn.repository.pit import ObjectRecord
@@ -43,7 +43,7 @@ class Source:
 
 
 def read_pointer(stores: Stores, pointer: Pointer) -> Source:
-    """Read what a pointer points to. Raises DamagedSourceError, UnsupportedTableError, StorageError."""
+    """Read what a pointer names. Raises DamagedSourceError, UnsupportedTableError, StorageError."""
     location = pointer.metadata_location
     if not location:
         raise MissingSourceFileError(f"the catalog has no metadata location for {pointer.table}")
@@ -66,7 +66,7 @@ def read_pointer(stores: Stores, pointer: Pointer) -> Source:
 
 @dataclass
 class Work:
-    """One object to back up. The driver keeps a handful of these numbers for each manifest, none for files."""
+    """One object to back up. The driver keeps a few values for each manifest, none for files."""
 
     number: int
     source: Source
@@ -79,6 +79,11 @@ class Work:
     added: list[FileRow] = field(default_factory=list)
     removed: list[tuple[str, int, str]] = field(default_factory=list)
     groups: tuple[int, ...] = ()
+
+    @property
+    def table(self) -> TableId:
+        """Its name in the catalog."""
+        return self.source.pointer.table
 
     @property
     def carries(self) -> bool:
@@ -206,8 +211,3 @@ def _row(
 ) -> FileRow:
     root_id, path = work.roots.split(location)
     return FileRow(kind, root_id, path, location, size_bytes, snapshot_id, live_files)
-
-
-def as_failure(error: BcnError) -> tuple[str, str]:
-    """Class and message of an error, as PITs keep them."""
-    return type(error).__name__, str(error)

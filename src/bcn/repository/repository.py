@@ -80,9 +80,19 @@ class Repository:
         """What it is locked to, None before the first backup."""
         return Scope.parse(self.document["scope"])
 
-    def lock_scope(self, scope: Scope) -> None:
-        """Fix granularity and scope for ever."""
-        self.update(granularity=scope.granularity, scope=scope.document())
+    def locked_to(self, scope: Scope) -> Repository:
+        """The repository with its scope fixed; stored with the next change of `manifest.json`."""
+        locked = {"granularity": scope.granularity, "scope": scope.document()}
+        return Repository(self.spec, self.storage, {**self.document, **locked})
+
+    def identity(self) -> Json:
+        """What every PIT repeats, so that `manifest.json` can be rebuilt from one."""
+        return {
+            "id": self.id,
+            "granularity": self.document["granularity"],
+            "scope": self.document["scope"],
+            "features": self.document["features"],
+        }
 
     def update(self, **changes: object) -> None:
         """Replace keys of `manifest.json`, keeping those we do not know."""
@@ -209,6 +219,9 @@ def open_repository(spec: StorageSpec) -> Repository:
     except MissingKeyError:
         return rebuild_repository(spec)
     _check_document(document)
+    if Scope.parse(document["scope"]) is None:
+        # A crash between the first PIT and the update of manifest.json: the PIT holds.
+        document = _rebuilt(storage) or document
     return Repository(spec, storage, document)
 
 
@@ -222,6 +235,9 @@ def rebuild_repository(spec: StorageSpec) -> Repository:
     if document is None:
         raise NoRepositoryError(f"no repository at {spec.location}")
     _check_document(document)
+    if Scope.parse(document["scope"]) is None:
+        # A crash between the first PIT and the update of manifest.json: the PIT holds.
+        document = _rebuilt(storage) or document
     return Repository(spec, storage, document)
 
 

@@ -1,4 +1,4 @@
-"""The places a restore writes to: checked before the first byte, marked while it runs, cleaned after."""
+"""The places a restore writes to: checked before the first byte, marked while it runs."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ class Marker:
             return False
 
     def check_empty(self) -> None:
-        """Raises TargetExistsError if there are files that an unfinished run of ours did not leave."""
+        """Raises TargetExistsError if there are files that no unfinished run of ours left."""
         if self.is_ours() or self._target.moves.is_identity:
             return
         found = next(self._storage.iter_keys(self._prefix + "/"), None)
         if found is not None:
             raise TargetExistsError(
                 f"{self._target.location} is not empty: it holds {found.rpartition('/')[2]}",
-                hint="choose another --target-location, or remove what is there if nothing needs it",
+                hint="choose another --target-location, or remove what is there",
             )
 
     def set(self) -> None:

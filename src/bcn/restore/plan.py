@@ -1,4 +1,4 @@
-"""Deciding a restore: which tables, under which names, at which locations, with which moves. Pure."""
+"""Deciding a restore: which tables, under which names, where, with which moves. Pure."""
 
 from __future__ import annotations
 
@@ -105,8 +105,9 @@ def target_name(item: ObjectRecord, request: RestoreRequest) -> TableId:
 def build_moves(entry: Entry, location: str, target: str, request: RestoreRequest) -> Moves:
     """Where every root of a table goes.
 
-    The table's own location goes to the target; another spelling of a place inside it goes to the same
-    place inside the target; any other root where --map-root says, else to `_roots/r<id>` of the target.
+    The table's own location goes to the target; another spelling of a place inside it goes to the
+    same place inside the target; any other root where --map-root says, else to `_roots/r<id>` of
+    the target.
     """
     home = location.rstrip("/")
     moves = {home: Move(home, target)}

@@ -13,7 +13,7 @@ from bcn.storage.open import Stores
 
 
 def new_uuid(policy: UuidPolicy, target: Target) -> str | None:
-    """The uuid the restored table gets; None keeps its own. A table where it was is the same table."""
+    """The uuid the restored table gets; None keeps its own, as where a table was lost."""
     keep = policy is UuidPolicy.KEEP or (policy is UuidPolicy.AUTO and target.moves.is_identity)
     return None if keep else str(uuid.uuid4())
 
@@ -24,7 +24,7 @@ def build_metadata(document: Json, target: Target, new_id: str | None) -> Json:
 
 
 def metadata_location(catalog: Catalog, target: Target) -> str:
-    """Where the restored metadata file goes: beside where it was, under the name the catalog needs."""
+    """Where the metadata file goes: the folder it was in, under the name the catalog needs."""
     folder, _, name = target.entry.metadata_location.rpartition("/")
     new_name = catalog.metadata_name(name)
     if catalog.fixes_locations:
@@ -49,7 +49,7 @@ def save_metadata(stores: Stores, location: str, document: Json) -> None:
 
 
 def check_registered(stores: Stores, catalog: Catalog, target: Target, expected: Json) -> None:
-    """Ask the catalog again: it must give back every snapshot and ref (some drop history silently)."""
+    """Ask the catalog again: every snapshot and ref must be there (some drop history silently)."""
     pointer = catalog.find_pointer(target.table)
     if pointer is None:
         raise CatalogError(f"{target.table} was registered, but {catalog.name} does not know it")

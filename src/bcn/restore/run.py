@@ -63,7 +63,7 @@ def run_restore(
     engine: Engine,
     progress: Progress | None = None,
 ) -> RestoreReport:
-    """Bring tables of a PIT back. Raises BcnError; nothing is registered unless all of it is right."""
+    """Bring tables of a PIT back. Raises BcnError; nothing is registered unless all is right."""
     return _Restore(request, open_catalog, engine, progress or Silent()).run()
 
 

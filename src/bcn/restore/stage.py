@@ -1,4 +1,4 @@
-"""The steps of a restore on executors: sort files, copy them, rewrite those that hold paths, check."""
+"""The steps of a restore on executors: sort files, copy or rewrite them, check."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _save_chunks(scratch: Storage, step: str, group: int, rows: pa.Table) -> tup
 
 
 def run_step(task: StepTask) -> StepResult:
-    """Do one step for some chunks. The first error ends the task: a restore is whole or not at all."""
+    """Do one step for some chunks. The first error ends the task: a restore is whole or not."""
     worker = _Worker(task)
     try:
         for chunk in task.chunks:
@@ -312,7 +312,7 @@ _REWRITERS: dict[str, Callable[[_Worker, RestoreRecipe, Json, bytes], _New]] = {
 
 
 def check_manifests(task: StepTask) -> StepResult:
-    """Walk restored manifests: every live file is in its new place, of the size that is recorded."""
+    """Walk restored manifests: every live file is in its new place, of its recorded size."""
     scratch, stores, files = open_storage(task.run.scratch), Stores(), 0
     try:
         for chunk in task.chunks:

@@ -1,0 +1,47 @@
+"""The scope of a run: what the repository is locked to, and where it must not lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bcn.errors import OverlapError, ScopeMismatchError, UsageError
+from bcn.model import join_names
+from bcn.repository.repository import Repository, Scope
+from bcn.storage.open import overlaps
+from bcn.storage.protocol import StorageSpec
+
+
+def settle_scope(repository: Repository | None, asked: Scope | None) -> Scope:
+    """The scope of this run: the repository's own, or what the first backup asks for."""
+    locked = repository.scope if repository else None
+    if locked is None:
+        if asked is None:
+            raise UsageError(
+                "the first backup needs to know what to back up",
+                hint="add --catalog NAME, and --database and --table for less than all of it",
+            )
+        return asked
+    if asked is not None and asked != locked:
+        raise ScopeMismatchError(
+            f"this repository is locked to {describe_scope(locked)}, not {describe_scope(asked)}"
+        )
+    return locked
+
+
+def describe_scope(scope: Scope) -> str:
+    """A scope in words."""
+    text = f"{scope.granularity} {scope.catalog}"
+    if scope.database is not None:
+        text += f", database {join_names(scope.database)}"
+    if scope.table is not None:
+        text += f", table {scope.table}"
+    return text
+
+
+def check_places(repository: StorageSpec, roots: Iterable[str], what: str) -> None:
+    """Raises OverlapError: orphan clean-up of a table would delete a repository inside of it."""
+    for root in roots:
+        if overlaps(repository.location, root):
+            raise OverlapError(
+                f"the repository {repository.location} and the {what} {root} overlap"
+            )
