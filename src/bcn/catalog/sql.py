@@ -258,10 +258,11 @@ class SqlCatalog:
 
     def _refuse_wrong_name(self, connection: Connection) -> None:
         """A catalog of another name in the same database must not look like an empty one."""
-        names = ", ".join(sorted(repr(row[0]) for row in connection.execute(_SELECT_CATALOGS)))
-        if names:
+        names = {str(row[0]) for row in connection.execute(_SELECT_CATALOGS)}
+        if names and self.name not in names:
+            known = ", ".join(sorted(map(repr, names)))
             raise CatalogError(
-                f"{self._address()} holds no catalog {self.name!r}, but {names}",
+                f"{self._address()} holds no catalog {self.name!r}, but {known}",
                 hint="set 'name' in the catalog's settings to the name that its writers use",
             )
 

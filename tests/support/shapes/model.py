@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +97,12 @@ class World:
             db.execute(change, (self.catalog, ".".join(levels), name, metadata_location))
 
 
-def open_world(spark: Any, folder: Path) -> World:
-    """A world with empty catalogs; every shape's database exists."""
-    world = World(spark, folder)
+def open_world(spark: Any, folder: Path, catalog: str = SQL, hadoop_catalog: str = HADOOP) -> World:
+    """A world with empty catalogs; every shape's database exists.
+
+    Spark keeps a catalog under its name for the whole session: another world needs other names.
+    """
+    world = World(spark, folder, catalog, hadoop_catalog)
     for path in (world.warehouse, world.hadoop_warehouse, world.external):
         path.mkdir(parents=True)
     add_sql_catalog(spark, world.catalog, world.db_path, world.warehouse)
@@ -124,7 +127,8 @@ class Shape:
 
     `pyiceberg` and `spark` say who can load and scan it. `claims` looks at the built files and says
     what makes the table this shape and no other. `lineage` and `history` ask for row ids and for
-    reads by timestamp in the comparison.
+    reads by timestamp in the comparison; `cannot` are the steps of `check_still_works` that the
+    engine cannot do on the source either.
     """
 
     id: str
@@ -138,7 +142,8 @@ class Shape:
     lineage: bool = False
     history: bool = False
     notes: str = ""
-    kept_properties: frozenset[str] = field(default_factory=frozenset)
+    kept_properties: frozenset[str] = frozenset()
+    cannot: frozenset[str] = frozenset()
 
     def broken_claims(self, world: World) -> list[str]:
         """What the table should be and is not."""
