@@ -198,13 +198,14 @@ def _start_context(settings: SparkSettings) -> Any:
 
 def _launch_jvm(conf: Any, settings: SparkSettings) -> Any:
     """The JVM. What it prints is shown to those who asked for it, or when it does not start."""
-    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415  only who needs Spark imports it
+    from pyspark import java_gateway  # noqa: PLC0415  only those who need Spark import it
 
+    launch: Callable[..., Any] = java_gateway.launch_gateway
     if settings.verbose:
-        return launch_gateway(conf, {"stdout": 2})  # stdout is for the command's result alone
+        return launch(conf, {"stdout": 2})  # stdout is for the command's result alone
     with tempfile.TemporaryFile() as log:
         try:
-            return launch_gateway(conf, {"stdout": log, "stderr": log})
+            return launch(conf, {"stdout": log, "stderr": log})
         except Exception as error:
             log.seek(0)
             lines = log.read().decode(errors="replace").splitlines()

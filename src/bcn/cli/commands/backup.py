@@ -1,0 +1,127 @@
+"""`bcn backup`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+
+from bcn import api
+from bcn.cli.app import App, pass_app
+from bcn.cli.options import (
+    common_options,
+    dry_run_option,
+    jobs_option,
+    parse_duration,
+    parse_labels,
+    rate_option,
+    scope_options,
+)
+from bcn.cli.output import clean, format_bytes, format_count, format_seconds, format_table
+from bcn.errors import IncompleteBackupError
+
+if TYPE_CHECKING:
+    from bcn.backup.report import BackupReport
+
+_STATES = ("NEW", "CHANGED", "UNCHANGED", "RENAMED")
+
+
+@click.command(short_help="Make a point in time.")
+@scope_options
+@click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="Kept with the PIT.")
+@dry_run_option
+@rate_option
+@jobs_option
+@click.option(
+    "--lock-wait",
+    metavar="DURATION",
+    default="0",
+    help="How long to wait for another bcn that writes: 30, 30s, 5m or 1h.",
+)
+@click.option("--accept-deletions", is_flag=True, help="Go on though most tables are gone.")
+@click.option("--skip-damaged", is_flag=True, help="Keep what is whole of a damaged table.")
+@common_options()
+@pass_app
+def backup(
+    app: App,
+    catalog: str | None,
+    database: str | None,
+    table: str | None,
+    labels: tuple[str, ...],
+    dry_run: bool,
+    bytes_per_second: float | None,
+    jobs: int | None,
+    lock_wait: str,
+    accept_deletions: bool,
+    skip_damaged: bool,
+) -> None:
+    """Make a point in time of the catalog, database or table.
+
+    The first backup of a repository needs names, and fixes them; later ones need none and copy only
+    what is new.
+    """
+    with app.progress() as progress:
+        report = api.backup(
+            app.repo,
+            catalog=catalog,
+            database=database,
+            table=table,
+            labels=parse_labels(labels),
+            bytes_per_second=bytes_per_second,
+            jobs=jobs,
+            lock_wait_seconds=parse_duration(lock_wait),
+            skip_damaged=skip_damaged,
+            accept_deletions=accept_deletions,
+            dry_run=dry_run,
+            verbose=app.is_verbose,
+            settings=app.settings,
+            progress=progress,
+        )
+    app.show(report, _lines(app, report), _find_error(report))
+
+
+def _find_error(report: BackupReport) -> IncompleteBackupError | None:
+    if not report.failed:
+        return None
+    names = ", ".join(str(item.table) for item in report.failed)
+    return IncompleteBackupError(f"{format_count(len(report.failed), 'table')} failed: {names}")
+
+
+def _lines(app: App, report: BackupReport) -> list[str]:
+    lines = _changes(report)
+    lines.append(f"{'would make PIT' if report.dry_run else 'PIT'} {report.pit}")
+    lines += [f"{name:<7} {text}" for name, text in _summary(report)]
+    lines += [f"warning {clean(text)}" for text in report.warnings]
+    if not report.dry_run:
+        lines += ["", "restore it with", f"  {app.restore_line(report.pit)}"]
+    return lines
+
+
+def _changes(report: BackupReport) -> list[str]:
+    """A line for each table that is not unchanged."""
+    rows = [
+        (item.status, item.table, f"{item.files_new:,}", format_bytes(item.bytes_new))
+        for item in report.objects
+        if item.status not in {"UNCHANGED", "FAILED"}
+    ]
+    rows += [("FAILED", item.table, "-", item.message) for item in report.failed]
+    rows += [("DELETED", item.table, "-", f"since {item.deleted_at}") for item in report.deleted]
+    return [*format_table(("STATUS", "TABLE", "FILES", "NEW"), rows), ""] if rows else []
+
+
+def _summary(report: BackupReport) -> list[tuple[str, str]]:
+    counts = Counter(item.status for item in report.objects)
+    states = [f"{counts[state]} {state.lower()}" for state in _STATES]
+    states += [f"{len(report.deleted)} deleted", f"{len(report.failed)} failed"]
+    files_new = sum(item.files_new for item in report.objects)
+    bytes_new = sum(item.bytes_new for item in report.objects)
+    files = sum(item.files for item in report.objects) - files_new
+    size_bytes = sum(item.size_bytes for item in report.objects) - bytes_new
+    phases = ", ".join(f"{name} {format_seconds(spent)}" for name, spent in report.seconds.items())
+    return [
+        ("tables", ", ".join(states)),
+        ("new", f"{format_bytes(bytes_new)} in {format_count(files_new, 'file')}"),
+        ("reused", f"{format_bytes(size_bytes)} in {format_count(files, 'file')}"),
+        ("time", f"{format_seconds(sum(report.seconds.values()))} ({phases})"),
+    ]

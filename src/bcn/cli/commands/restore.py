@@ -1,0 +1,115 @@
+"""`bcn restore`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from bcn import api
+from bcn.cli.app import App, pass_app
+from bcn.cli.options import (
+    common_options,
+    dry_run_option,
+    filter_options,
+    jobs_option,
+    parse_mappings,
+    pit_option,
+    rate_option,
+)
+from bcn.cli.output import clean, format_bytes, format_count, format_seconds, format_table
+
+if TYPE_CHECKING:
+    from bcn.restore.report import RestoreReport
+
+
+@click.command(short_help="Bring tables of a point in time back.")
+@pit_option("latest")
+@filter_options
+@click.option("--target-catalog", metavar="NAME", help="Where tables go. Default: their catalog.")
+@click.option("--target-database", metavar="NAME", help="Default: their own.")
+@click.option("--target-table", metavar="NAME", help="Another name, for one table.")
+@click.option("--target-location", metavar="LOCATION", help="A place for one table's files.")
+@click.option(
+    "--map-root",
+    "map_roots",
+    metavar="OLD=NEW",
+    multiple=True,
+    help="Where files outside of a table's location go; may be given several times.",
+)
+@click.option(
+    "--uuid",
+    type=click.Choice(["keep", "new"]),
+    help="Default: a table that comes back in its old place keeps its uuid, a copy gets a new one.",
+)
+@dry_run_option
+@rate_option
+@jobs_option
+@common_options()
+@pass_app
+def restore(
+    app: App,
+    pit: str | None,
+    databases: tuple[str, ...],
+    tables: tuple[str, ...],
+    target_catalog: str | None,
+    target_database: str | None,
+    target_table: str | None,
+    target_location: str | None,
+    map_roots: tuple[str, ...],
+    uuid: str | None,
+    dry_run: bool,
+    bytes_per_second: float | None,
+    jobs: int | None,
+) -> None:
+    """Bring tables of a point in time back, under their own names or others.
+
+    What is there already is never overwritten. Tables appear when all of their files were checked.
+    """
+    with app.progress() as progress:
+        report = api.restore(
+            app.repo,
+            pit=pit or "latest",
+            databases=databases,
+            tables=tables,
+            target_catalog=target_catalog,
+            target_database=target_database,
+            target_table=target_table,
+            target_location=target_location,
+            map_roots=parse_mappings(map_roots),
+            uuid=uuid or "auto",
+            bytes_per_second=bytes_per_second,
+            jobs=jobs,
+            dry_run=dry_run,
+            verbose=app.is_verbose,
+            settings=app.settings,
+            progress=progress,
+        )
+    app.show(report, _lines(report))
+
+
+def _lines(report: RestoreReport) -> list[str]:
+    rows = [
+        (
+            table.table,
+            table.snapshots,
+            table.files,
+            format_bytes(table.size_bytes),
+            table.metadata_location,
+        )
+        for table in report.tables
+    ]
+    header = ("TABLE", "SNAPSHOTS", "FILES", "SIZE", "METADATA")
+    verb = "would restore" if report.dry_run else "restored"
+    count = format_count(len(report.tables), "table")
+    phases = ", ".join(f"{name} {format_seconds(spent)}" for name, spent in report.seconds.items())
+    copied = f"{format_bytes(report.bytes_copied)} in {format_count(report.files_copied, 'file')}"
+    found = f"{format_bytes(report.bytes_adopted)} in {format_count(report.files_adopted, 'file')}"
+    return [
+        *format_table(header, rows),
+        "",
+        f"{verb} {count} of PIT {report.pit} to catalog {clean(report.catalog)}",
+        f"copied  {copied}; {found} were there from an earlier try",
+        f"time    {format_seconds(sum(report.seconds.values()))} ({phases})",
+        *(f"warning {clean(text)}" for text in report.warnings),
+    ]
