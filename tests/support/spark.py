@@ -69,7 +69,6 @@ def _settings(scratch: Path) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.iceberg.check-ordering": "false",
         "spark.shuffle.compress": "false",
     }
 

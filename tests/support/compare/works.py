@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from tests.support.compare.paths import Difference, local_path, split_name
 from tests.support.compare.tables import referenced_files
 
 _ADDED = "added_by_check"
+_SHIFT = 1_000_000
 
 
 def check_still_works(
@@ -18,18 +19,19 @@ def check_still_works(
     location: str | Sequence[str],
     forbidden_roots: Sequence[str],
     *,
-    expire: bool = True,
+    without: Collection[str] = (),
 ) -> list[Difference]:
     """Runs INSERT, DELETE, ADD COLUMN, rewrite_data_files and expire_snapshots; what went wrong.
 
-    `table` is the quoted name with its catalog and has a column `id`. New files may land under
-    `location` only (several for a table with paths of its own); under `forbidden_roots` nothing
-    may change. A table with `gc.enabled=false` refuses expiry: `expire=False`.
+    `table` is the quoted name with its catalog; its column `id` is a bigint. New files may land
+    under `location` only (several for a table with paths of its own); under `forbidden_roots`
+    nothing may change. `without` names steps that the engine cannot do on the source either, as
+    `expire` with `gc.enabled=false`.
     """
     allowed = [location] if isinstance(location, str) else list(location)
     known, elsewhere = _files(spark, table), _listing(forbidden_roots)
     rows, found = _count(spark, table), []
-    for step, statement in _steps(spark, table, expire=expire):
+    for step, statement in _steps(spark, table, without):
         rows = _expected_rows(spark, table, step, rows)
         spark.sql(statement).collect()
         found += [Difference("G7", step, what) for what in _wrong(spark, table, step, rows)]
@@ -43,45 +45,60 @@ def check_still_works(
 
 def _wrong(spark: Any, table: str, step: str, rows: int) -> Iterator[str]:
     """What a step should have done to the rows, or to the files, and did not."""
-    if _count(spark, table) != rows:
-        yield f"expected {rows} rows, found {_count(spark, table)}"
-    if step == "delete" and _version(spark, table) > 1:
-        summary = f"SELECT summary FROM {table}.snapshots ORDER BY committed_at DESC LIMIT 1"
-        if "added-delete-files" not in spark.sql(summary).collect()[0].summary:
-            yield "wrote no delete file"
+    found = _count(spark, table)
+    if found != rows:
+        yield f"expected {rows} rows, found {found}"
+    if step == "delete" and _version(spark, table) > 1 and not _merged_on_read(spark, table):
+        yield "wrote data files again in place of a delete file"
 
 
-def _steps(spark: Any, table: str, *, expire: bool) -> Iterator[tuple[str, str]]:
+def _merged_on_read(spark: Any, table: str) -> bool:
+    """Whether the newest snapshot added deletes; one that drops whole files has no need to."""
+    query = f"SELECT summary FROM {table}.snapshots ORDER BY committed_at DESC LIMIT 1"
+    summary = spark.sql(query).collect()[0].summary
+    dropped = "deleted-data-files" in summary and "added-data-files" not in summary
+    return dropped or "added-delete-files" in summary
+
+
+def _steps(spark: Any, table: str, without: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Statements by name; each is made when the one before is done."""
     catalog, *levels = split_name(table)
     name = ".".join(f"`{level}`" for level in levels).replace("'", "\\'")
     merge = "'write.delete.mode' = 'merge-on-read'"
-    yield "insert", _insert(spark, table)
-    if _version(spark, table) > 1:
-        yield "merge-on-read", f"ALTER TABLE {table} SET TBLPROPERTIES ({merge})"
-    yield "delete", f"DELETE FROM {table} WHERE id = {_largest(spark, table)}"
-    yield "add column", f"ALTER TABLE {table} ADD COLUMN {_ADDED} string"
     rewrite = f"table => '{name}', options => map('rewrite-all', 'true')"
-    yield "rewrite", f"CALL `{catalog}`.system.rewrite_data_files({rewrite})"
-    if expire:
-        keep = f"table => '{name}', older_than => TIMESTAMP '2999-01-01 00:00:00', retain_last => 1"
-        yield "expire", f"CALL `{catalog}`.system.expire_snapshots({keep})"
+    keep = f"table => '{name}', older_than => TIMESTAMP '2999-01-01 00:00:00', retain_last => 1"
+    steps: dict[str, Callable[[], str]] = {
+        "insert": lambda: _insert(spark, table),
+        "merge-on-read": lambda: f"ALTER TABLE {table} SET TBLPROPERTIES ({merge})",
+        "delete": lambda: f"DELETE FROM {table} WHERE id = {_largest(spark, table)}",
+        "add column": lambda: f"ALTER TABLE {table} ADD COLUMN {_ADDED} string",
+        "rewrite": lambda: f"CALL `{catalog}`.system.rewrite_data_files({rewrite})",
+        "expire": lambda: f"CALL `{catalog}`.system.expire_snapshots({keep})",
+    }
+    if _version(spark, table) == 1:
+        del steps["merge-on-read"]
+    for step, statement in steps.items():
+        if step not in without:
+            yield step, statement()
 
 
 def _insert(spark: Any, table: str) -> str:
-    """All rows a second time, in one file where it can be; one row into an empty table."""
-    if _count(spark, table):
-        return f"INSERT INTO {table} SELECT /*+ COALESCE(1) */ * FROM {table}"
+    """Every row twice more, once with another id, so that a delete leaves a part of each file."""
     fields = spark.table(table).schema.fields
-    values = [
-        "1L" if f.name == "id" else f"CAST(null AS {f.dataType.simpleString()})" for f in fields
-    ]
-    return f"INSERT INTO {table} SELECT {', '.join(values)}"
+    names = [f"`{field.name.replace('`', '``')}`" for field in fields]
+    if not _count(spark, table):
+        values = [f"CAST(null AS {field.dataType.simpleString()})" for field in fields]
+        rows = [", ".join([f"{i}L", *values[1:]]) for i in (1, 2)]
+        return f"INSERT INTO {table} SELECT {rows[0]} UNION ALL SELECT {rows[1]}"
+    shifted = ", ".join(f"id + {_SHIFT}" if name == "`id`" else name for name in names)
+    both = f"SELECT * FROM {table} UNION ALL SELECT {shifted} FROM {table}"
+    return f"INSERT INTO {table} SELECT /*+ COALESCE(1) */ * FROM ({both})"
 
 
 def _expected_rows(spark: Any, table: str, step: str, rows: int) -> int:
     """How many rows there are after a step, from how many there were."""
     if step == "insert":
-        return 2 * rows or 1
+        return 3 * rows or 2
     if step == "delete":
         return rows - _count(spark, f"{table} WHERE id = {_largest(spark, table)}")
     return rows

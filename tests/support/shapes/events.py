@@ -254,6 +254,7 @@ SHAPES = (
         build_t57,
         claims_t57,
         kept_properties=frozenset({"landing.zone"}),
+        cannot=frozenset({"insert", "delete", "rewrite", "expire"}),
         notes="Java refuses to write while write.object-storage.path is set",
     ),
 )
