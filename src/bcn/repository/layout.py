@@ -148,6 +148,20 @@ def layer_key(catalog: str, table: TableId, pit: PitId, kind: str, part: int | N
     return f"{table_prefix(catalog, table)}{folder}/{pit}{suffix}.parquet"
 
 
+_DERIVED_NAMES = {
+    "catalog_metadata.json",
+    "database_metadata.json",
+    "table_manifest.json",
+    ".deleted_tables.json",
+    ".deleted_databases.json",
+}
+
+
+def is_derived_key(key: str) -> bool:
+    """Whether a key under `catalogs/` is a document that only repeats others."""
+    return key.rpartition("/")[2] in _DERIVED_NAMES
+
+
 # leases
 
 
