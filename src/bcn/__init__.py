@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from bcn import api as api
     from bcn import errors as errors
     from bcn.api import InitReport as InitReport
-    from bcn.api import UnlockReport as UnlockReport
     from bcn.backup.report import BackupReport as BackupReport
     from bcn.config.load import load_settings as load_settings
     from bcn.config.settings import Settings as Settings
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from bcn.repository.listing import DescribeReport as DescribeReport
     from bcn.repository.listing import ListReport as ListReport
     from bcn.repository.listing import ObjectsReport as ObjectsReport
+    from bcn.repository.unlock import UnlockReport as UnlockReport
     from bcn.restore.plan import UuidPolicy as UuidPolicy
     from bcn.restore.report import RestoreReport as RestoreReport
     from bcn.telemetry.progress import Progress as Progress
@@ -63,7 +63,7 @@ _HOMES = {
     "RestoreReport": "bcn.restore.report",
     "Settings": "bcn.config.settings",
     "TableId": "bcn.model",
-    "UnlockReport": "bcn.api",
+    "UnlockReport": "bcn.repository.unlock",
     "UuidPolicy": "bcn.restore.plan",
     "VerifyReport": "bcn.maintenance.report",
     "load_settings": "bcn.config.load",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from bcn.errors import (
     NoSuchTableError,
     OverlapError,
-    RepositoryLockedError,
     UsageError,
 )
 from bcn.model import Json, TableId, check_name, join_names, split_names
@@ -32,6 +31,7 @@ if TYPE_CHECKING:  # types of what is imported when it is used
     from bcn.engine.spark import Engine
     from bcn.maintenance.report import VerifyReport
     from bcn.repository.listing import DescribeReport, ListReport, ObjectsReport
+    from bcn.repository.unlock import UnlockReport
     from bcn.restore.report import RestoreReport
     from bcn.telemetry.progress import Progress
 
@@ -57,20 +57,6 @@ class InitReport:
             "granularity": self.granularity,
             "scope": {"catalog": self.catalog, "database": self.database, "table": self.table},
         }
-
-
-@dataclass(frozen=True, slots=True)
-class UnlockReport:
-    """Whose lease was ended; `owner` is None where nobody held one."""
-
-    repository: str
-    unlocked: bool
-    owner: str | None = None
-    taken_at: str | None = None
-
-    def as_json(self) -> Json:
-        """The documented object, docs/json-output.md."""
-        return asdict(self)
 
 
 # writing
@@ -210,33 +196,18 @@ def restore(  # noqa: PLR0913  what the command line offers
 
 
 def unlock(
-    repo: str | None = None,
-    *,
-    force: bool = False,
-    settings: Settings | None = None,
+    repo: str | None = None, *, force: bool = False, settings: Settings | None = None
 ) -> UnlockReport:
     """End a lease that was left behind. Raises RepositoryLockedError if its owner is alive.
 
     With `force` a living owner loses it, too: it cannot publish any more.
     """
-    from bcn.repository.lease import LeaseSettings, Lessor, find_held_lease
+    from bcn.repository.lease import LeaseSettings
+    from bcn.repository.unlock import run_unlock
 
     settings = settings or _settings()
-    repository = _open(settings, repo)
-    held = find_held_lease(repository.storage)
-    if held is None:
-        return UnlockReport(repository.spec.location, unlocked=False)
-    lessor = Lessor(repository.storage, LeaseSettings(float(settings.lease.ttl_seconds)), _now)
-    if not force and lessor.is_alive(held):
-        raise RepositoryLockedError(
-            f"locked by {held.owner} since {held.taken_at}, and it is alive",
-            hint="wait for it, or add --force: what it has copied stays, but it cannot publish",
-        )
-    lessor.abandon(held)
-    lessor.release(held.number, "unlocked")
-    return UnlockReport(
-        repository.spec.location, unlocked=True, owner=str(held.owner), taken_at=held.taken_at
-    )
+    lease = LeaseSettings(float(settings.lease.ttl_seconds))
+    return run_unlock(_open(settings, repo), lease, _now, force=force)
 
 
 # reading

@@ -44,7 +44,7 @@ def parse_labels(texts: Sequence[str]) -> dict[str, str]:
         if not equals or not key.strip():
             raise UsageError(f"{text!r} is no label", hint="give --label KEY=VALUE")
         if key in labels:
-            raise UsageError(f"label {key!r} is given twice")
+            raise UsageError(f"label {key!r} is given twice", hint="give each label once")
         labels[key] = value
     return labels
 
@@ -60,7 +60,7 @@ def parse_mappings(texts: Sequence[str]) -> dict[str, str]:
                 hint="give --map-root OLD=NEW, such as --map-root s3://old/t=/new/t",
             )
         if parts[0] in mappings:
-            raise UsageError(f"root {parts[0]!r} is mapped twice")
+            raise UsageError(f"root {parts[0]!r} is mapped twice", hint="map each root once")
         mappings[parts[0]] = parts[1]
     return mappings
 
@@ -72,7 +72,7 @@ def _keep(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     """A callback that hands a flag to the App, wherever on the line it stood."""
 
     def keep(context: click.Context, _parameter: click.Parameter, value: Any) -> None:
-        if value:
+        if value is not None and value is not False:
             setattr(context.ensure_object(App), field, value)
 
     return keep
