@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.place import Place, open_place
 from tests.support.spark import start_spark
 
 
@@ -15,3 +17,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session = start_spark(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture
+def place(spark: Any, tmp_path: Path) -> Place:
+    """A source of its own, a repository, and a catalog to restore into."""
+    return open_place(spark, tmp_path)

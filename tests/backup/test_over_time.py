@@ -13,7 +13,7 @@ from bcn.errors import (
     ScopeMismatchError,
 )
 from bcn.repository.repository import Scope
-from tests.backup.conftest import Place
+from tests.support.place import Place
 from tests.support.shapes import events
 from tests.support.shapes.events import build_history
 

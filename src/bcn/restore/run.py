@@ -11,7 +11,13 @@ from bcn.catalog.protocol import Catalog
 from bcn.engine.chunks import Chunk, bin_chunks
 from bcn.engine.meter import MeterAddress, listen
 from bcn.engine.spark import Engine
-from bcn.errors import BcnError, DamagedRepositoryError, MissingKeyError, UnknownPitError
+from bcn.errors import (
+    BcnError,
+    DamagedRepositoryError,
+    MissingKeyError,
+    TargetExistsError,
+    UnknownPitError,
+)
 from bcn.iceberg.metadata import declared_roots, parse_metadata
 from bcn.model import Json, TableId, sha256
 from bcn.repository.entry import Entry
@@ -212,7 +218,13 @@ class _Restore:
 
     def _is_back(self, target: Target, marker: Marker) -> bool:
         """Whether an earlier run registered the table and was stopped right after."""
-        if not marker.is_ours() or self._catalog.find_pointer(target.table) is None:
+        if not marker.is_ours():
+            return False
+        try:
+            self._catalog.check_target(target.table, target.location)
+        except TargetExistsError:
+            pass
+        else:
             return False
         self._progress.message(f"{target.table} was restored by an earlier run")
         return True

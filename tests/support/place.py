@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from bcn.repository.repository import Scope
 from bcn.restore.report import RestoreReport
 from tests.support.compare import spark_rows
@@ -46,8 +44,8 @@ class Place:
         return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
 
 
-@pytest.fixture
-def place(spark: Any, tmp_path: Path) -> Place:
+def open_place(spark: Any, tmp_path: Path) -> Place:
+    """A place in a folder; its catalogs have names that no other place of the session has."""
     number = next(_numbers)
     source, hadoop, target = f"source{number}", f"hadoop{number}", f"target{number}"
     world = open_world(spark, tmp_path / "source", source, hadoop)
