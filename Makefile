@@ -2,15 +2,49 @@
 PYTHON ?= python3
 BIN := .venv/bin
 JARS := .venv/jars
-IVY = java -jar $$(ls .venv/lib/python3*/site-packages/pyspark/jars/ivy-2*.jar) -cache .venv/ivy -confs default -types jar -warn
+IVY = java -jar $$(ls .venv/lib/python3*/site-packages/pyspark/jars/ivy-2*.jar) \
+	-cache .venv/ivy -confs default -types jar -warn -retrieve '$(JARS)/[artifact]-[revision].[ext]'
+PYTEST := LC_ALL=C.UTF-8 $(BIN)/python -m pytest
 
-install: $(BIN)/.installed
+.PHONY: install demo test test-all unit lint types bench mutants docs clean
 
-$(BIN)/.installed: pyproject.toml constraints.txt
+install: .venv/.installed
+
+.venv/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	$(IVY) -dependency org.apache.iceberg iceberg-spark-runtime-4.1_2.13 1.12.0 -retrieve '$(JARS)/[artifact]-[revision].[ext]'
-	$(IVY) -dependency org.xerial sqlite-jdbc 3.50.3.0 -retrieve '$(JARS)/[artifact]-[revision].[ext]'
+	$(IVY) -dependency org.apache.iceberg iceberg-spark-runtime-4.1_2.13 1.12.0
+	$(IVY) -dependency org.xerial sqlite-jdbc 3.50.3.0
 	touch $@
 
-.PHONY: install
+demo: install           ## a small warehouse, backup, disaster, restore, proof
+	$(BIN)/python -m examples.demo
+
+test: install lint types      ## every test that is not slow
+	$(PYTEST) -m "not slow"
+
+test-all: install lint types  ## the slow ones too
+	$(PYTEST)
+
+unit: install           ## the fast part: no Spark
+	$(PYTEST) -m "not spark and not slow"
+
+lint: install
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
+
+types: install
+	$(BIN)/mypy
+
+mutants: install        ## switch each step off: some test must fail
+	$(BIN)/python -m tests.mutants
+
+bench: install          ## figures beside the peers', in one run
+	$(BIN)/python -m bench
+
+docs: install           ## pages that are generated
+	$(BIN)/python -m bcn.cli.reference > docs/cli.md
+
+clean:
+	rm -rf .venv demo

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from bcn.restore.report import RestoreReport as RestoreReport
     from bcn.telemetry.progress import Progress as Progress
 
-__version__ = "0.1.0"
+from bcn.version import VERSION
+
+__version__ = VERSION
 
 __all__ = [
     "BackupReport",

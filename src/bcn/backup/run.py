@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from bcn import __version__
 from bcn.backup.capture import Capture, capture, table_of
 from bcn.backup.damage import damaged_snapshots
 from bcn.backup.plan import deleted_namespaces, deletions, renames
@@ -37,6 +36,7 @@ from bcn.repository.repository import (
 )
 from bcn.storage.protocol import StorageSpec
 from bcn.telemetry.progress import Progress, Silent, Stopwatch
+from bcn.version import VERSION
 
 MAX_ROUNDS = 3
 _SKIPPABLE = {"MissingSourceFileError", "MalformedFileError"}
@@ -267,7 +267,7 @@ class _Backup:
             captured_at=iso(captured.ended_at),
             repository=begun.repository.identity(),
             consistency=captured.consistency(),
-            bcn_version=__version__,
+            bcn_version=VERSION,
             objects=tuple(whole),
             namespaces=captured.namespaces,
             deleted=deletions(parent, present, pit),

@@ -27,9 +27,7 @@ class Move:
 
 def lies_under(location: str, root: str) -> bool:
     """Whether the location is the root itself or something below it."""
-    return location.startswith(root) and (
-        len(location) == len(root) or location[len(root)] == "/"
-    )
+    return location.startswith(root) and (len(location) == len(root) or location[len(root)] == "/")
 
 
 @dataclass(frozen=True)
