@@ -1,7 +1,8 @@
 """Roots and moves: which prefix of a location belongs to which root, and what it becomes.
 
-One matching rule serves paths in metadata, manifests, bounds, delete rows and Puffin footers, because
-readers compare these strings for equality: a root matches at a `/` boundary only, the longest first.
+One matching rule serves paths in metadata, manifests, bounds, delete rows and Puffin footers,
+because readers compare these strings for equality: a root matches at a `/` boundary only, the
+longest first.
 """
 
 from __future__ import annotations
