@@ -1,0 +1,239 @@
+"""What every storage promises, on every storage there is."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from bcn.errors import KeyExistsError, MissingKeyError
+from bcn.storage.open import open_storage
+from bcn.storage.protocol import CHUNK_BYTES, Storage, StorageSpec
+
+
+@pytest.fixture(params=["file"])
+def spec(request: pytest.FixtureRequest, tmp_path: Path) -> StorageSpec:
+    """A place of each kind; other kinds of storage join here."""
+    return StorageSpec(f"{request.param}://{tmp_path}/store")
+
+
+@pytest.fixture
+def storage(spec: StorageSpec) -> Storage:
+    return open_storage(spec)
+
+
+def test_what_was_written_is_read(storage: Storage) -> None:
+    storage.write_once("a/b", b"bytes")
+    assert storage.read("a/b") == b"bytes"
+
+
+def test_a_key_may_be_empty(storage: Storage) -> None:
+    storage.write_once("empty", b"")
+    assert storage.read("empty") == b""
+    stat = storage.find_stat("empty")
+    assert stat is not None
+    assert stat.size_bytes == 0
+
+
+def test_a_taken_key_keeps_its_bytes(storage: Storage) -> None:
+    storage.write_once("key", b"first")
+    with pytest.raises(KeyExistsError):
+        storage.write_once("key", b"second")
+    assert storage.read("key") == b"first"
+
+
+def test_a_key_that_is_not_there_is_missing(storage: Storage) -> None:
+    storage.write_once("folder/key", b"x")
+    for key in ("nothing", "folder/nothing", "folder/key/below"):
+        assert storage.find_stat(key) is None
+        with pytest.raises(MissingKeyError):
+            storage.read(key)
+        with pytest.raises(MissingKeyError), storage.open_reader(key):
+            pytest.fail("there is nothing to read")
+
+
+def test_a_folder_is_no_key(storage: Storage) -> None:
+    storage.write_once("folder/key", b"x")
+    assert storage.find_stat("folder") is None
+
+
+def test_a_reader_fills_its_buffer_until_the_end(storage: Storage) -> None:
+    data = bytes(range(256)) * 5000
+    storage.write_once("large", data)
+    buffer = memoryview(bytearray(CHUNK_BYTES))
+    with storage.open_reader("large") as reader:
+        assert reader.readinto(buffer) == CHUNK_BYTES
+        first = bytes(buffer)
+        count = reader.readinto(buffer)
+        assert first + bytes(buffer[:count]) == data
+        assert reader.readinto(buffer) == 0
+
+
+def test_a_written_stream_appears_when_it_is_committed(storage: Storage) -> None:
+    with storage.open_writer("stream") as writer:
+        writer.write(b"one ")
+        writer.write(memoryview(b"two"))
+        assert storage.find_stat("stream") is None
+        writer.commit()
+        assert storage.read("stream") == b"one two"
+
+
+def test_a_stream_that_is_not_committed_leaves_nothing(storage: Storage) -> None:
+    with storage.open_writer("folder/stream") as writer:
+        writer.write(b"half")
+    with suppress(ZeroDivisionError), storage.open_writer("folder/other") as writer:
+        writer.write(b"half")
+        raise ZeroDivisionError
+    assert list(storage.iter_keys("")) == []
+
+
+def test_a_stream_does_not_overwrite(storage: Storage) -> None:
+    with storage.open_writer("key") as writer:
+        writer.write(b"late")
+        storage.write_once("key", b"early")
+        with pytest.raises(KeyExistsError):
+            writer.commit()
+    assert storage.read("key") == b"early"
+
+
+def test_replacing_gives_new_bytes_and_another_version(storage: Storage) -> None:
+    storage.replace("folder/key", b"one")
+    before = storage.find_stat("folder/key")
+    storage.replace("folder/key", b"other")
+    assert storage.read("folder/key") == b"other"
+    assert storage.find_stat("folder/key") != before
+    assert list(storage.iter_keys("")) == ["folder/key"]
+
+
+def test_keys_are_listed_by_prefix_sorted_by_segment(storage: Storage) -> None:
+    keys = ["a/b/c", "a/b.d", "a/x", "b", "ab/c"]
+    for key in keys:
+        storage.write_once(key, b"")
+    found = list(storage.iter_keys(""))
+    assert sorted(found) == sorted(keys)
+    assert found == sorted(keys, key=lambda key: key.split("/"))
+    assert list(storage.iter_keys("a/")) == ["a/b/c", "a/b.d", "a/x"]
+    assert list(storage.iter_keys("nowhere/")) == []
+
+
+def test_a_deleted_key_is_gone_and_deleting_again_is_fine(storage: Storage) -> None:
+    storage.write_once("key", b"x")
+    storage.delete("key")
+    storage.delete("key")
+    assert storage.find_stat("key") is None
+
+
+def test_everything_under_a_prefix_can_be_deleted(storage: Storage) -> None:
+    for key in ("a/b/c", "a/d", "ab"):
+        storage.write_once(key, b"x")
+    storage.delete_all("a/")
+    storage.delete_all("a/")
+    assert list(storage.iter_keys("")) == ["ab"]
+
+
+def test_flushing_returns(storage: Storage) -> None:
+    storage.write_once("key", b"x")
+    storage.flush()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "with space",
+        "percent%20and%",
+        "plus+amp&comma,semi;",
+        "question?hash#",
+        "quote'\"`",
+        "new\nline\ttab",
+        "\u0301combining",
+        "\u00e9precomposed",
+        "e\u0301 decomposed",
+        "\U0001f600",
+        "\u202eright to left",
+        "back\\slash",
+        "not utf-8 \udcff\udc80",
+        "-dash",
+        "*star",
+        "x" * 255,
+    ],
+)
+def test_odd_characters_in_names_are_kept(storage: Storage, key: str) -> None:
+    storage.write_once(f"folder/{key}", b"x")
+    assert storage.read(f"folder/{key}") == b"x"
+    assert list(storage.iter_keys("folder/")) == [f"folder/{key}"]
+
+
+def test_spellings_that_look_alike_are_different_keys(storage: Storage) -> None:
+    for key, data in {"\u00e9": b"1", "e\u0301": b"2", "E\u0301": b"3"}.items():
+        storage.write_once(key, data)
+    assert [storage.read(key) for key in ("\u00e9", "e\u0301", "E\u0301")] == [b"1", b"2", b"3"]
+
+
+# more than one at once
+
+
+def _create(spec: StorageSpec, name: bytes, barrier: threading.Barrier) -> bool:
+    storage = open_storage(spec)
+    barrier.wait(timeout=30)
+    try:
+        storage.write_once("prize", name * 1000)
+    except KeyExistsError:
+        return False
+    return True
+
+
+def _race(spec: StorageSpec, name: bytes, barrier: threading.Barrier, wins: list[bytes]) -> None:
+    if _create(spec, name, barrier):
+        wins.append(name)
+
+
+def test_of_many_writers_that_race_one_wins(spec: StorageSpec) -> None:
+    for turn in range(20):
+        wins: list[bytes] = []
+        place = StorageSpec(f"{spec.location}/{turn}")
+        barrier = threading.Barrier(6)
+        threads = [
+            threading.Thread(target=_race, args=(place, b"%d" % number, barrier, wins))
+            for number in range(6)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        (winner,) = wins
+        assert open_storage(place).read("prize") == winner * 1000
+
+
+def _rewrite(spec: StorageSpec, stop: threading.Event) -> None:
+    storage, number = open_storage(spec), 0
+    while not stop.is_set():
+        number += 1
+        storage.replace("replaced", b"%d" % (number % 10) * 200_000)
+        storage.write_once(f"once/{number}", b"%d" % (number % 10) * 200_000)
+
+
+@pytest.fixture
+def writer_process(spec: StorageSpec) -> Iterator[None]:
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    process = context.Process(target=_rewrite, args=(spec, stop))
+    process.start()
+    yield
+    stop.set()
+    process.join(timeout=30)
+    assert process.exitcode == 0
+
+
+@pytest.mark.usefixtures("writer_process")
+def test_a_reader_never_sees_half_a_file(storage: Storage) -> None:
+    seen = 0
+    while seen < 300:
+        for key in list(storage.iter_keys(""))[-20:]:
+            data = storage.read(key)
+            assert len(data) == 200_000
+            assert data == data[:1] * 200_000
+            seen += 1
