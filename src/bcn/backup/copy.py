@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 import pyarrow as pa
 
 from bcn.backup.stage import copied_prefix, plan_key
-from bcn.backup.tasks import COPIED_SCHEMA, CopyResult, CopyTask, Failure, TableRecipe
+from bcn.backup.tasks import COPIED_SCHEMA, FILE_IDENTITY, CopyResult, CopyTask, Failure
 from bcn.backup.walk import failure
+from bcn.engine.chunks import Chunk
 from bcn.engine.meter import Meter
-from bcn.engine.parts import load_group, save_part
+from bcn.engine.parts import Part, save_part
 from bcn.engine.transfer import Copied, Pace, Transfer
 from bcn.errors import (
     BcnError,
@@ -19,7 +22,7 @@ from bcn.errors import (
     MissingSourceFileError,
     StorageError,
 )
-from bcn.model import Json, PitId
+from bcn.model import PitId
 from bcn.repository import layout
 from bcn.storage.open import Stores, open_storage
 from bcn.storage.protocol import Storage
@@ -28,9 +31,17 @@ from bcn.storage.protocol import Storage
 class _RepositoryWriteError(Exception):
     """The repository takes no bytes: no other file will fare better."""
 
-    def __init__(self, cause: StorageError) -> None:
+    def __init__(self, cause: StorageError, location: str) -> None:
         super().__init__(str(cause))
         self.cause = cause
+        self.location = location
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    location: str
+    storage: Storage
+    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,101 +63,132 @@ class _Copier:
 
     def copy(self, location: str, key: str) -> _Stored:
         """Store one source file. Raises MissingSourceFileError, StorageError."""
-        source, source_key = self._stores.resolve(location)
-        stat = source.find_stat(source_key)
+        source = _Source(location, *self._stores.resolve(location))
+        stat = source.storage.find_stat(source.key)
         if stat is None:
             raise MissingSourceFileError(f"{location} is missing")
         for candidate in (key, layout.alternative_data_key(key, self._pit)):
-            stored = self._try_key(source, source_key, candidate)
+            stored = self._try_key(source, candidate)
             if stored is not None:
                 content, copied = stored
                 return _Stored(candidate, content, stat.version, copied)
         raise StorageError(f"{key} is taken by other bytes, and so is the key beside it")
 
-    def _try_key(self, source: Storage, source_key: str, key: str) -> tuple[Copied, bool] | None:
+    def _try_key(self, source: _Source, key: str) -> tuple[Copied, bool] | None:
         """Copy to the key, or adopt what is there if it is the same; None if other bytes are."""
         if self._repository.find_stat(key) is None:
             try:
-                return self._write(source, source_key, key), True
+                return self._write(source, key), True
             except KeyExistsError:
                 pass  # another attempt of this task was quicker
-        content = self._transfer.hash(source, source_key)
+        content = self._transfer.hash(source.storage, source.key)
         if self._transfer.hash(self._repository, key) == content:
             return content, False
         return None
 
-    def _write(self, source: Storage, source_key: str, key: str) -> Copied:
+    def _write(self, source: _Source, key: str) -> Copied:
         try:
-            return self._transfer.copy(source, source_key, self._repository, key)
+            return self._transfer.copy(source.storage, source.key, self._repository, key)
         except (KeyExistsError, MissingKeyError):
             raise
         except StorageError as error:
-            if source.find_stat(source_key) is not None:
-                raise _RepositoryWriteError(error) from error
+            if source.storage.find_stat(source.key) is not None:
+                raise _RepositoryWriteError(error, source.location) from error
             raise
 
 
 def copy_chunks(task: CopyTask) -> CopyResult:
-    """Copy the files of some chunks; what became of them is written as parts."""
-    repository, scratch = open_storage(task.run.repository), open_storage(task.run.scratch)
-    transfer = Transfer(Pace(task.bytes_per_second))
-    copier = _Copier(repository, task.run.pit, transfer)
-    meter, adopted = Meter(task.meter, task.number), [0, 0]
-    failures: list[Failure] = []
-    for chunk in task.chunks:
-        rows: list[Json] = []
-        planned = load_group(scratch, plan_key(task.run, chunk.group), chunk.row_group)
-        for row in planned.to_pylist():
-            recipe = task.tables[row["table_no"]]
-            location = _location(recipe, row)
+    """Copy the files of some chunks; what became of them is written as one part a group."""
+    scratch = open_storage(task.run.scratch)
+    copying = _Copying(task)
+    for group, chunks in groupby(sorted(task.chunks, key=_place), key=lambda chunk: chunk.group):
+        row_groups = [chunk.row_group for chunk in chunks]
+        plan = Part(scratch, plan_key(task.run, group))
+        try:
+            rows = [row for number in row_groups for row in copying.copy(plan.load_group(number))]
+        except _RepositoryWriteError as error:
+            return copying.result(failure(-1, error.cause, error.location))
+        key = f"{copied_prefix(task.run, group)}{row_groups[0]:06d}.parquet"
+        save_part(scratch, key, _copied_table(rows, task.run.pit))
+    return copying.result()
+
+
+def _place(chunk: Chunk) -> tuple[int, int]:
+    return chunk.group, chunk.row_group
+
+
+class _Copying:
+    """Copies planned files and counts what became of them."""
+
+    def __init__(self, task: CopyTask) -> None:
+        repository = open_storage(task.run.repository)
+        self._copier = _Copier(repository, task.run.pit, Transfer(Pace(task.bytes_per_second)))
+        self._meter = Meter(task.meter, task.number)
+        self._ids = {number: recipe.object_id for number, recipe in task.tables.items()}
+        self._spellings = {
+            (number, root.id): root.spelling
+            for number, recipe in task.tables.items()
+            for root in recipe.roots
+        }
+        self._failures: list[Failure] = []
+        self._files_adopted = 0
+        self._bytes_adopted = 0
+
+    def copy(self, planned: pa.Table) -> Iterator[_CopiedRow]:
+        """Rows of the files that are stored now. Raises _RepositoryWriteError."""
+        columns = (planned[name].to_pylist() for name in FILE_IDENTITY)
+        for table_no, root_id, path in zip(*columns, strict=True):
+            location = f"{self._spellings[table_no, root_id]}/{path}"
             try:
-                stored = copier.copy(
-                    location, layout.data_key(recipe.object_id, row["root_id"], row["path"])
-                )
-            except _RepositoryWriteError as error:
-                return _result(meter, adopted, failures, failure(-1, error.cause, location))
+                key = layout.data_key(self._ids[table_no], root_id, path)
+                stored = self._copier.copy(location, key)
             except BcnError as error:
-                failures.append(failure(row["table_no"], error, location))
+                self._failures.append(failure(table_no, error, location))
                 continue
-            rows.append(_copied_row(row, stored, task.run.pit))
-            meter.add(1, stored.content.size_bytes)
-            if not stored.copied:
-                adopted[0] += 1
-                adopted[1] += stored.content.size_bytes
-        key = f"{copied_prefix(task.run, chunk.group)}{chunk.row_group:06d}.parquet"
-        save_part(scratch, key, pa.Table.from_pylist(rows, COPIED_SCHEMA))
-    return _result(meter, adopted, failures, None)
+            self._count(stored)
+            yield _CopiedRow(table_no, root_id, path, stored)
+
+    def _count(self, stored: _Stored) -> None:
+        self._meter.add(1, stored.content.size_bytes)
+        if not stored.copied:
+            self._files_adopted += 1
+            self._bytes_adopted += stored.content.size_bytes
+
+    def result(self, fatal: Failure | None = None) -> CopyResult:
+        """The counts so far."""
+        self._meter.send()
+        return CopyResult(
+            self._meter.files - self._files_adopted,
+            self._meter.size_bytes - self._bytes_adopted,
+            self._files_adopted,
+            self._bytes_adopted,
+            tuple(self._failures),
+            fatal,
+        )
 
 
-def _result(
-    meter: Meter, adopted: list[int], failures: list[Failure], fatal: Failure | None
-) -> CopyResult:
-    meter.send()
-    return CopyResult(
-        meter.files - adopted[0],
-        meter.size_bytes - adopted[1],
-        adopted[0],
-        adopted[1],
-        tuple(failures),
-        fatal,
+@dataclass(frozen=True, slots=True)
+class _CopiedRow:
+    table_no: int
+    root_id: int
+    path: str
+    stored: _Stored
+
+
+def _copied_table(rows: list[_CopiedRow], pit: PitId) -> pa.Table:
+    sizes = [row.stored.content.size_bytes for row in rows]
+    return pa.table(
+        {
+            "table_no": [row.table_no for row in rows],
+            "root_id": [row.root_id for row in rows],
+            "path": [row.path for row in rows],
+            "key": [row.stored.key for row in rows],
+            "size_bytes": sizes,
+            "sha256": [row.stored.content.sha256 for row in rows],
+            "stored_size_bytes": sizes,
+            "source_version": [row.stored.source_version for row in rows],
+            "first_pit": [str(pit)] * len(rows),
+            "copied": [row.stored.copied for row in rows],
+        },
+        schema=COPIED_SCHEMA,
     )
-
-
-def _location(recipe: TableRecipe, row: Json) -> str:
-    spelling = next(root.spelling for root in recipe.roots if root.id == row["root_id"])
-    return f"{spelling}/{row['path']}"
-
-
-def _copied_row(row: Json, stored: _Stored, pit: PitId) -> Json:
-    return {
-        "table_no": row["table_no"],
-        "root_id": row["root_id"],
-        "path": row["path"],
-        "key": stored.key,
-        "size_bytes": stored.content.size_bytes,
-        "sha256": stored.content.sha256,
-        "stored_size_bytes": stored.content.size_bytes,
-        "source_version": stored.source_version,
-        "first_pit": str(pit),
-        "copied": stored.copied,
-    }

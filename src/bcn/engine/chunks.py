@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 CHUNK_BYTES = 64 << 20
 CHUNK_FILES = 256
+FILE_COST = 128 << 10
+TASK_COST = 4 << 30  # what is lost when a machine dies in the middle of a task
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,11 @@ class Chunk:
     row_group: int
     files: int
     size_bytes: int
+
+    @property
+    def cost(self) -> int:
+        """Work, counted in bytes: creating a file takes as long as copying some."""
+        return self.size_bytes + self.files * FILE_COST
 
 
 def chunk_ends(sizes: NDArray[np.int64]) -> list[int]:
@@ -35,7 +42,21 @@ def chunk_ends(sizes: NDArray[np.int64]) -> list[int]:
 
 
 def bin_chunks(chunks: Sequence[Chunk], slots: int) -> list[tuple[Chunk, ...]]:
-    """Chunks as tasks: enough for every slot to have several, large ones first."""
-    ordered = sorted(chunks, key=lambda chunk: -chunk.size_bytes)
-    tasks = max(1, min(len(ordered), slots * 16))
-    return [tuple(ordered[number::tasks]) for number in range(tasks) if ordered[number::tasks]]
+    """Chunks as tasks, large ones first: few in all, and the last ones small.
+
+    A task takes half of a slot's fair share of what is left, so that slots finish at the same time
+    though nobody knows how fast each of them is.
+    """
+    ordered = sorted(chunks, key=lambda chunk: -chunk.cost)
+    left = sum(chunk.cost for chunk in ordered)
+    tasks: list[tuple[Chunk, ...]] = []
+    start = 0
+    while start < len(ordered):
+        limit = min(left / (2 * slots), TASK_COST)
+        end, cost = start + 1, ordered[start].cost
+        while end < len(ordered) and cost + ordered[end].cost <= limit:
+            cost += ordered[end].cost
+            end += 1
+        tasks.append(tuple(ordered[start:end]))
+        start, left = end, left - cost
+    return tasks

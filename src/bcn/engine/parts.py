@@ -35,9 +35,20 @@ def load_part(storage: Storage, key: str) -> pa.Table:
     return pq.read_table(io.BytesIO(storage.read(key)))
 
 
+class Part:
+    """A part that is read once, for tasks that need several of its row groups."""
+
+    def __init__(self, storage: Storage, key: str) -> None:
+        self._file = pq.ParquetFile(pa.BufferReader(storage.read(key)))
+
+    def load_group(self, number: int) -> pa.Table:
+        """The rows of one row group."""
+        return self._file.read_row_group(number, use_threads=False)
+
+
 def load_group(storage: Storage, key: str, number: int) -> pa.Table:
     """The rows of one row group of a part."""
-    return pq.ParquetFile(io.BytesIO(storage.read(key))).read_row_group(number)
+    return Part(storage, key).load_group(number)
 
 
 def load_parts(storage: Storage, prefix: str, schema: pa.Schema) -> pa.Table:
