@@ -9,6 +9,7 @@ keeps that in the manifest list.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ from bcn.errors import MalformedFileError, UnsupportedTableError
 from bcn.iceberg import kernel, splice
 from bcn.iceberg.codec import find_codec
 from bcn.iceberg.kernel import Bytes, Long, Longs
-from bcn.iceberg.program import Program, Wanted, compile_program
+from bcn.iceberg.program import FixedForm, Program, Wanted, compile_program
 from bcn.iceberg.relocate import Moves, UnknownRootError
 
 _MAGIC = b"Obj\x01"
@@ -217,8 +218,20 @@ def _blocks(buffer: bytes, counts: Longs, sizes: Sequence[int]) -> Blocks:
 
 def walk_file(container: Container, wanted: tuple[Wanted, ...]) -> Walk:
     """Note the wanted values of a file. Raises MalformedFileError."""
-    program = compile_program(container.schema, wanted)
-    return walk_blocks(inflate(container), program)
+    return walk_inflated(container.schema, inflate(container), wanted)
+
+
+def walk_inflated(schema: bytes, blocks: Blocks, wanted: tuple[Wanted, ...]) -> Walk:
+    """Note the wanted values of inflated blocks. Raises MalformedFileError.
+
+    Plain fixed values may have their length ahead of them. That every one of them begins with its
+    own length, and all else still fits, does not happen by chance: so this form is tried first.
+    """
+    program = compile_program(schema, wanted)
+    if program.has_plain_fixed:
+        with suppress(MalformedFileError):
+            return walk_blocks(blocks, compile_program(schema, wanted, FixedForm.PREFIXED))
+    return walk_blocks(blocks, program)
 
 
 def walk_blocks(blocks: Blocks, program: Program) -> Walk:

@@ -25,11 +25,11 @@ from bcn.iceberg.avro import (
     parse_container,
     path_edits,
     splice_file,
-    walk_blocks,
     walk_file,
+    walk_inflated,
 )
 from bcn.iceberg.bounds import parse_bounds
-from bcn.iceberg.program import Shape, Step, Wanted, compile_program
+from bcn.iceberg.program import Shape, Step, Wanted
 from bcn.iceberg.relocate import Moves
 
 
@@ -297,8 +297,7 @@ def _delete_edits(
         (int(sizes[row, 0]), int(sizes[row, 1]), encode_long(delete.size_bytes))
         for row, delete in rewritten.items()
     ]
-    program = compile_program(container.schema, _MOVED_BOUNDS)
-    bounds = walk_blocks(walk.blocks, program)
+    bounds = walk_inflated(container.schema, walk.blocks, _MOVED_BOUNDS)
     positions = rows[walk.numbers(_CONTENT)[rows] == _POSITION_DELETES]
     return [make_edits(splices), make_edits(_bound_splices(bounds, positions, moves, rewritten))]
 

@@ -63,16 +63,29 @@ class Program:
     code: Longs
     targets: Longs
     smallest_record: int
+    has_plain_fixed: bool
+
+
+class FixedForm(Enum):
+    """How a file holds plain fixed values: as Avro says, or, by mistake, with their length ahead.
+
+    Iceberg's Java writer does the latter for identity partitions of type fixed.
+    """
+
+    BARE = "bare"
+    PREFIXED = "prefixed"
 
 
 @lru_cache(maxsize=256)
-def compile_program(schema: bytes, wanted: tuple[Wanted, ...]) -> Program:
+def compile_program(
+    schema: bytes, wanted: tuple[Wanted, ...], form: FixedForm = FixedForm.BARE
+) -> Program:
     """The program that notes `wanted`; a field that the schema lacks is null in every record.
 
     Raises MalformedFileError for a text that is no schema of records, or one where a wanted field
     has another shape.
     """
-    return _Compiler(parse_schema(schema), wanted).compile()
+    return _Compiler(parse_schema(schema), wanted, form).compile()
 
 
 _Wants = Mapping[int, tuple[Step, ...]]  # slot to what is left of its path
@@ -89,9 +102,10 @@ _FUSED = {  # what an item of an array consists of, and the one instruction that
 class _Compiler:
     """Writes the instructions of one schema; targets are filled in when they are known."""
 
-    def __init__(self, schema: Schema, wanted: tuple[Wanted, ...]) -> None:
+    def __init__(self, schema: Schema, wanted: tuple[Wanted, ...], form: FixedForm) -> None:
         self.schema = schema
         self.wanted = wanted
+        self.form = form
         self.code: list[list[int]] = []
         self.targets: list[int] = []
         self.calls: list[tuple[int, str]] = []
@@ -107,6 +121,7 @@ class _Compiler:
             code=_frozen(self.code),
             targets=_frozen(self.targets),
             smallest_record=self.schema.smallest_size(self.schema.top),
+            has_plain_fixed=self.schema.has_plain_fixed,
         )
 
     def emit_called(self) -> None:
@@ -155,8 +170,22 @@ class _Compiler:
             self.emit(kernel.SKIP_VARINTS, 1)
         elif node.kind in BYTES:
             self.emit(kernel.SKIP_BYTES)
+        elif node.plain and self.form is FixedForm.PREFIXED:
+            self.emit_prefixed(node.size_bytes)
         elif node.size_bytes:
             self.emit(kernel.SKIP_FIXED, node.size_bytes)
+
+    def emit_prefixed(self, size: int) -> None:
+        """Pass a fixed that has its length ahead: like a union of which only branch `size` is."""
+        base = len(self.targets)
+        self.emit(kernel.UNION, size + 1, base)
+        right = self.mark()
+        self.emit(kernel.SKIP_FIXED, size)
+        jump = self.emit(kernel.JUMP)
+        wrong = self.mark()
+        self.emit(kernel.SKIP_FIXED, INFINITE)  # no block has so many bytes: the walk ends here
+        self.targets.extend([*[wrong] * size, right])
+        self.code[jump][1] = self.mark()
 
     def emit_record(self, node: Node, wants: _Wants) -> None:
         """Walk the fields in order; a field that is there twice would leave one of them behind."""

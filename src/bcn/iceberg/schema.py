@@ -28,11 +28,15 @@ class Field:
 
 @dataclass(slots=True)
 class Node:
-    """One type. `kind` is Avro's word for it, or `union`, or `reference` to the record `name`."""
+    """One type. `kind` is Avro's word for it, or `union`, or `reference` to the record `name`.
+
+    A `fixed` is plain if no logical type says what its bytes mean.
+    """
 
     kind: str
     name: str = ""
     size_bytes: int = 0
+    plain: bool = False
     parts: list[Node] = field(default_factory=list)  # branches, items or values
     fields: list[Field] = field(default_factory=list)
 
@@ -44,6 +48,7 @@ class Schema:
     top: Node
     records: Mapping[str, Node]
     smallest: Mapping[str, int]
+    has_plain_fixed: bool
 
     def smallest_size(self, node: Node) -> int:
         """The fewest bytes a value can take. Zero means that it never takes any."""
@@ -59,7 +64,8 @@ def parse_schema(text: bytes) -> Schema:
         raise MalformedFileError(f"an Avro schema is not understood: {error!r}") from error
     if top.kind != "record":
         raise MalformedFileError(f"an Avro schema is of {top.kind}, not of records")
-    return Schema(top, parser.records, _smallest_sizes(parser.records))
+    plain = any(leaf.plain for leaf in parser.leaves.values())
+    return Schema(top, parser.records, _smallest_sizes(parser.records), plain)
 
 
 class _Parser:
@@ -101,6 +107,7 @@ class _Parser:
         full = _full_name(schema["name"], schema.get("namespace", namespace))
         if kind in ("enum", "fixed"):
             node = Node(kind, name=full, size_bytes=_size(schema) if kind == "fixed" else 0)
+            node.plain = kind == "fixed" and "logicalType" not in schema
             self.leaves[full] = node
             return node
         node = self.records[full] = Node("record", name=full)
