@@ -1,4 +1,4 @@
-"""Partitions of type fixed: Iceberg's Java writer puts a length ahead that the schema does not name."""
+"""Partitions of type fixed: Java writes a length ahead of them that the schema does not name."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_manifest_of_javas_writer_is_read_and_moved() -> None:
     assert entries.record_count.tolist() == [10, 11, 12, 13, 14]
     assert entries.file_size_bytes.tolist() == [100, 101, 102, 103, 104]
     moved = relocate_manifest(data, Moves([Move("/tmp/fx/w/fixedtable", "/elsewhere")]), {})
-    assert decode_manifest(moved).file_path[0].as_py() == "/elsewhere/data/a00.parquet"
+    assert decode_manifest(moved).file_path[0].as_py() == "/elsewhere/data/a10.parquet"
     assert decode_manifest(moved).record_count.tolist() == [10, 11, 12, 13, 14]
 
 
