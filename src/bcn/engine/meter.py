@@ -72,6 +72,8 @@ def listen(host: str, progress: Progress) -> Iterator[MeterAddress]:
         yield address
     finally:
         stopped.set()
+        with suppress(OSError):
+            receiver.sendto(b"", (host, address.port))  # wakes the thread: nobody waits for it
         thread.join(timeout=2)
         receiver.close()
 
