@@ -13,8 +13,8 @@ from bcn.errors import UsageError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_RATE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)(?:i?B)?(?:/s)?\Z", re.IGNORECASE)
-_DURATION = re.compile(r"(\d+(?:\.\d+)?) ?([smhd]?)\Z", re.IGNORECASE)
+_RATE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)(?:i?B)?(?:/s)?\Z", re.IGNORECASE | re.ASCII)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?) ?([smhd]?)\Z", re.IGNORECASE | re.ASCII)
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _MAPPING = re.compile(r"=(?=/|~|\.|[A-Za-z][A-Za-z0-9+.-]*:)")
 
