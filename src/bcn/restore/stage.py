@@ -10,13 +10,14 @@ import pyarrow.compute as pc
 
 from bcn.engine.chunks import Chunk, chunk_ends
 from bcn.engine.meter import Meter
-from bcn.engine.parts import load_group, load_parts, save_part
+from bcn.engine.parts import identities, load_group, load_parts, save_part
 from bcn.engine.transfer import Pace, Transfer
 from bcn.errors import (
     BcnError,
     DamagedRepositoryError,
     KeyExistsError,
     MissingKeyError,
+    OverlapError,
     TargetExistsError,
 )
 from bcn.iceberg.deletes import relocate_position_deletes
@@ -29,7 +30,7 @@ from bcn.iceberg.manifest import (
 )
 from bcn.iceberg.puffin import relocate_puffin
 from bcn.model import Json, sha256
-from bcn.repository.inventory import distinct_files, load_inventory
+from bcn.repository.inventory import load_inventory
 from bcn.restore.tasks import (
     COPY,
     DELETES,
@@ -100,11 +101,14 @@ def _rows_of(recipe: RestoreRecipe, inventory: pa.Table) -> pa.Table:
 
 
 def _distinct_places(files: pa.Table) -> pa.Table:
-    places = pc.binary_join_element_wise(pc.cast(files["root_id"], pa.string()), files["path"], "/")
-    keyed = files.set_column(files.schema.get_field_index("key"), "key", places)
-    firsts = distinct_files(keyed.append_column("stored", files["key"]))
-    index = firsts.schema.get_field_index("key")
-    return firsts.set_column(index, "key", firsts["stored"]).drop_columns(["stored"])
+    """One row a location. Of a path that was used again, the row of the latest layer counts."""
+    places = identities(files, ("root_id", "path"))
+    lasts = (
+        pa.table({"place": places, "row": np.arange(len(places))})
+        .group_by("place", use_threads=False)
+        .aggregate([("row", "max")])["row_max"]
+    )
+    return files.take(lasts)
 
 
 def _steps(rows: pa.Table, tables: Mapping[int, RestoreRecipe]) -> np.ndarray:
@@ -180,11 +184,21 @@ class _Worker:
         ).to_pylist()
         if self._task.step == COPY:
             for row in rows:
+                self._check_inside(row)
                 self._copy(row)
             return
         results = [self._rewrite(row) for row in rows]
         key = f"rewritten/{self._task.step}/{chunk.group:06d}-{chunk.row_group:06d}.parquet"
         save_part(self._scratch, key, pa.Table.from_pylist(results, REWRITTEN_SCHEMA))
+
+    def _check_inside(self, row: Json) -> None:
+        """Raises OverlapError for a path that a disk would follow out of its target."""
+        move = self._task.tables[row["table_no"]].moves.find(row["location"])
+        if move and move.old != move.new and ".." in row["location"][len(move.old) :].split("/"):
+            raise OverlapError(
+                f"{row['location']} leads out of {move.old}, and would lead out of {move.new}:"
+                " say with --map-root where the place it leads to shall go"
+            )
 
     # verbatim
 
@@ -218,6 +232,7 @@ class _Worker:
     # rewritten
 
     def _rewrite(self, row: Json) -> Json:
+        self._check_inside(row)
         data = self._load(row)
         recipe = self._task.tables[row["table_no"]]
         new, lower, upper = _REWRITERS[self._task.step](self, recipe, row, data)
