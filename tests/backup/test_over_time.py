@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from typing import Any
 
 import pytest
+from tests.support.place import Place
+from tests.support.shapes import events
+from tests.support.shapes.events import build_history
 
 from bcn.errors import (
     MassDeletionError,
@@ -12,10 +16,8 @@ from bcn.errors import (
     OverlapError,
     ScopeMismatchError,
 )
+from bcn.model import sha256
 from bcn.repository.repository import Scope
-from tests.support.place import Place
-from tests.support.shapes import events
-from tests.support.shapes.events import build_history
 
 pytestmark = pytest.mark.spark
 
@@ -332,3 +334,55 @@ def test_a_large_table_is_handled_in_slots(place: Place, monkeypatch: pytest.Mon
     restored = place.product.restore(target_catalog=place.target)
     assert place.restored_rows(restored, 0) == expected["small"]
     assert place.restored_rows(restored, 1) == expected["t"]
+
+
+def test_a_path_used_again_with_other_bytes_is_stored_again_and_wins(place: Place) -> None:
+    """Tables that import files meet this; two manifests name the path, the source has one file."""
+    world, imported = place.world, place.world.external / "imported"
+
+    def import_rows(count: int) -> None:
+        made = place.folder / f"made{count}"
+        world.spark.range(count).coalesce(1).write.parquet(str(made))
+        imported.mkdir(exist_ok=True)
+        shutil.copy(next(made.glob("*.parquet")), imported / "part-0.parquet")
+        world.sql(
+            f"CALL {world.catalog}.system.add_files(table => '{TABLE}', source_table =>"
+            f" '`parquet`.`{imported}`', check_duplicate_files => false)"
+        )
+
+    world.sql(f"CREATE TABLE {world.name(TABLE)} (id bigint) USING iceberg")
+    import_rows(3)
+    place.product.backup(place.scope)
+    world.sql(f"DELETE FROM {world.name(TABLE)}")
+    import_rows(500)
+    place.product.backup()
+    keys = sorted(name for name in place.stored_files() if "part-0.parquet" in name)
+    assert len(keys) == 2
+    assert "%%" in keys[1]
+    world.folder.rename(place.folder / "away")
+    newest = place.product.restore(target_catalog=place.target, target_table="newest")
+    oldest = place.product.restore(
+        place.product.repository.pit_ids()[0], target_catalog=place.target, target_table="oldest"
+    )
+    for report, count in ((newest, 500), (oldest, 3)):
+        name = f"`{place.target}`.shapes.{report.tables[0].name}"
+        assert world.spark.sql(f"SELECT * FROM {name}").count() == count
+
+
+def test_metadata_that_is_replaced_while_the_table_is_read_is_read_again(place: Place) -> None:
+    build_history(place.world, TABLE)
+    path = place.world.tree(TABLE).file(place.world.metadata_location(TABLE))
+    engine = place.product.engine
+    real_run, replaced = engine.run, []
+
+    def replace_once(function: Any, tasks: Any) -> Any:
+        if not replaced:
+            replaced.append(path.write_bytes(path.read_bytes() + b" "))
+        return real_run(function, tasks)
+
+    engine.run = replace_once  # type: ignore[method-assign]
+    place.product.backup(place.scope)
+    record = place.product.repository.find_newest().objects[0]  # type: ignore[union-attr]
+    assert record.metadata_sha256 == sha256(path.read_bytes())
+    restored = place.product.restore(target_catalog=place.target)
+    assert restored.tables[0].snapshots == 4

@@ -24,9 +24,7 @@ def build_entry(
     """The entry of a table whose layer parts were written."""
     layer = Layer(work.layer_kind, pit, tuple(part.part for part in parts))
     earlier = work.parent.layers if work.parent and work.layer_kind == "delta" else ()
-    metadata_key = next((part.metadata_key for part in parts if part.metadata_key), None)
-    if metadata_key is None:
-        raise DamagedRepositoryError(f"no metadata was stored for {work.source.pointer.table}")
+    metadata_key, _ = stored_metadata(work, parts)
     return Entry(
         object_id=work.object_id,
         type=work.source.pointer.kind,
@@ -44,6 +42,14 @@ def build_entry(
         damaged=tuple(damaged),
         table_facts=_table_facts(work),
     )
+
+
+def stored_metadata(work: Work, parts: Sequence[SealedPart]) -> tuple[str, str]:
+    """Key and SHA-256 of the metadata document that a round has stored."""
+    found = next((part.metadata for part in parts if part.metadata), None)
+    if found is None:
+        raise DamagedRepositoryError(f"no metadata was stored for {work.table}")
+    return found
 
 
 def _table_facts(work: Work) -> Json:

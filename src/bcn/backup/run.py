@@ -12,7 +12,13 @@ from datetime import datetime
 from bcn.backup.capture import Capture, capture, table_of
 from bcn.backup.damage import damaged_snapshots
 from bcn.backup.plan import deleted_namespaces, deletions, renames
-from bcn.backup.publish import build_entry, publish, save_entry, write_derived
+from bcn.backup.publish import (
+    build_entry,
+    publish,
+    save_entry,
+    stored_metadata,
+    write_derived,
+)
 from bcn.backup.report import BackupReport
 from bcn.backup.round import CopyOptions, Round, RoundOutcome, error_of
 from bcn.backup.scope import check_places, settle_scope
@@ -94,6 +100,7 @@ class _Backup:
         self._progress = progress
         self._watch = Stopwatch()
         self._totals = RoundOutcome()
+        self._warnings: list[str] = []
 
     def run(self) -> BackupReport:
         """All steps."""
@@ -176,6 +183,7 @@ class _Backup:
         entries: list[Entry] = []
         for work, parts, damaged in self._rounds(surveyor, survey.works, pit, failed):
             entry = build_entry(work, parts, pit, damaged)
+            self._note_odd_sizes(work, sum(part.odd_sizes for part in parts))
             record = save_entry(repository, self._scope.catalog, entry, _status(work), parts)
             entries.append(entry)
             objects.append(record)
@@ -189,7 +197,7 @@ class _Backup:
             for number in range(1, MAX_ROUNDS + 1):
                 repository.storage.delete_all(layout.job_prefix(_job(pit, number)))
             repository.storage.flush()
-        return self._report(manifest, survey.warnings)
+        return self._report(manifest, (*survey.warnings, *self._warnings))
 
     def _rounds(
         self,
@@ -203,12 +211,12 @@ class _Backup:
         for number in range(1, MAX_ROUNDS + 1):
             if not pending:
                 return
-            round_ = self._round(pit, _job(pit, number), self._request.repository)
+            round_ = self._round(pit, number, self._request.repository)
             outcome = round_.execute(pending)
             self._add_totals(outcome)
             again: list[Work] = []
             for work in pending:
-                failures = outcome.failures.get(work.number, [])
+                failures = _failures_of(work, outcome)
                 moved = surveyor.moved_on(work) if failures and number < MAX_ROUNDS else None
                 if moved is not None:
                     self._progress.message(f"{work.table} moved on: reading it again")
@@ -220,8 +228,16 @@ class _Backup:
                     yield work, outcome.sealed[work.number], damaged
             pending = again
 
-    def _round(self, pit: PitId, job: str, scratch: StorageSpec) -> Round:
-        run = Run(self._request.repository, scratch, job, pit, self._scope.catalog)
+    def _note_odd_sizes(self, work: Work, count: int) -> None:
+        if count:
+            self._warnings.append(
+                f"{count} new files of {work.table} are not as long as its metadata says"
+            )
+            self._progress.message(f"warning: {self._warnings[-1]}")
+
+    def _round(self, pit: PitId, number: int, scratch: StorageSpec) -> Round:
+        repository, catalog = self._request.repository, self._scope.catalog
+        run = Run(repository, scratch, _job(pit, number), pit, catalog, number)
         options = CopyOptions(self._request.bytes_per_second, self._request.skip_damaged)
         return Round(run, self._engine, self._progress, self._watch, options)
 
@@ -306,7 +322,7 @@ class _Backup:
         pit = next_pit_id(captured.started_at, repository.pit_ids() if repository else [])
         failed, objects = list(survey.failed), survey.settled()
         with tempfile.TemporaryDirectory(prefix="bcn-plan-") as folder:
-            round_ = self._round(pit, "plan", StorageSpec(folder))
+            round_ = self._round(pit, 1, StorageSpec(folder))
             round_.plan(survey.works)
             for work in survey.works:
                 failures = round_.outcome.failures.get(work.number, [])
@@ -334,6 +350,16 @@ def _find_repository(spec: StorageSpec) -> Repository | None:
         return open_repository(spec)
     except NoRepositoryError:
         return None
+
+
+def _failures_of(work: Work, outcome: RoundOutcome) -> list[Failure]:
+    """What went wrong with a work; also if its metadata is not what was read at the beginning."""
+    failures = outcome.failures.get(work.number, [])
+    if not failures and stored_metadata(work, outcome.sealed[work.number])[1] != work.source.sha256:
+        pointer = work.source.pointer.metadata_location
+        text = f"{pointer} was replaced while the table was read"
+        return [Failure(work.number, "DamagedSourceError", text, pointer)]
+    return failures
 
 
 def _job(pit: PitId, number: int) -> str:

@@ -14,6 +14,7 @@ from bcn.backup.tasks import (
     FILE_IDENTITY,
     FILE_SCHEMA,
     KNOWN_COLUMNS,
+    KNOWN_IDENTITY,
     GroupTask,
     PlanResult,
     Run,
@@ -64,7 +65,7 @@ def plan_group(task: GroupTask) -> PlanResult:
     prefix = layout.job_key(task.run.job, f"walk/{task.group.number:06d}/")
     rows = _resolve(load_parts(scratch, prefix, FILE_SCHEMA), task.tables)
     known = _known_files(task, repository)
-    columns = look_up(rows, known, FILE_IDENTITY, KNOWN_COLUMNS)
+    columns = look_up(rows, known, KNOWN_IDENTITY, KNOWN_COLUMNS)
     for name in KNOWN_COLUMNS:
         rows = rows.append_column(_ROWS_SCHEMA.field(name), columns[name])
     save_part(scratch, rows_key(task.run, task.group.number), rows.cast(_ROWS_SCHEMA))
@@ -95,7 +96,8 @@ def _known_files(task: GroupTask, repository: Storage) -> pa.Table:
         files = inventory.filter(pc.not_equal(inventory["kind"], "metadata"))
         numbers = pa.array(np.full(files.num_rows, number, np.int32))
         tables.append(files.add_column(0, schema.field("table_no"), numbers).cast(schema))
-    return pa.concat_tables(tables)
+    known = pa.concat_tables(tables)
+    return known.take(np.arange(known.num_rows)[::-1])  # of a path used twice, the latest counts
 
 
 def _distinct(rows: pa.Table) -> pa.Table:
@@ -161,10 +163,9 @@ def _seal_table(
     if recipe.layer_kind == "full":
         layer = inventory
     new = distinct_files(layer.filter(pc.equal(layer["first_pit"], str(task.run.pit))))
+    odd = new.filter(pc.not_equal(new["size_bytes"], new["recorded_size_bytes"]))
     files, size_bytes = totals(inventory)
-    metadata = layer.filter(
-        pc.and_(pc.equal(layer["kind"], "metadata"), pc.equal(layer["change"], ADDED))
-    )
+    metadata = inventory.filter(pc.equal(inventory["kind"], "metadata")).to_pylist()
     return SealedPart(
         table_no=number,
         part=_save_layer(task, repository, recipe, slot, layer),
@@ -172,7 +173,8 @@ def _seal_table(
         size_bytes=size_bytes,
         files_new=new.num_rows,
         bytes_new=pc.sum(new["size_bytes"]).as_py() or 0,
-        metadata_key=metadata["key"][0].as_py() if metadata.num_rows else None,
+        odd_sizes=odd.num_rows,
+        metadata=(metadata[-1]["key"], metadata[-1]["sha256"].hex()) if metadata else None,
     )
 
 
@@ -214,8 +216,9 @@ def _removed_rows(removed: tuple[tuple[str, int, str], ...]) -> pa.Table:
 def _save_layer(
     task: GroupTask, repository: Storage, recipe: TableRecipe, slot: Slot, layer: pa.Table
 ) -> LayerPart:
-    part = None if slot.count == 1 else slot.number + 1
-    key = layout.layer_key(task.run.catalog, recipe.table, task.run.pit, recipe.layer_kind, part)
+    suffix = f"-r{task.run.round}" if task.run.round > 1 else ""
+    suffix += f"-p{slot.number + 1}" if slot.count > 1 else ""
+    key = layout.layer_key(task.run.catalog, recipe.table, task.run.pit, recipe.layer_kind, suffix)
     data = render_layer(layer)
     try:
         with repository.open_writer(key) as writer:

@@ -114,7 +114,9 @@ class Surveyor:
     def moved_on(self, work: Work) -> Work | None:
         """The work anew if the catalog points elsewhere by now, and still to the same table."""
         pointer = self._catalog.find_pointer(work.source.pointer.table)
-        if pointer is None or pointer == work.source.pointer:
+        if pointer is None:
+            return None
+        if pointer == work.source.pointer and self._version(pointer) == work.source.version:
             return None
         source = read_pointer(self._stores, pointer)
         if source.uuid != work.source.uuid:

@@ -46,6 +46,7 @@ COPIED_SCHEMA = pa.schema(
 )
 KNOWN_COLUMNS = ("key", "size_bytes", "sha256", "stored_size_bytes", "source_version", "first_pit")
 FILE_IDENTITY = ("table_no", "root_id", "path")
+KNOWN_IDENTITY = (*FILE_IDENTITY, "recorded_size_bytes")  # another size: the path was used again
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class Run:
     job: str
     pit: PitId
     catalog: str
+    round: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,4 +198,5 @@ class SealedPart:
     size_bytes: int
     files_new: int
     bytes_new: int
-    metadata_key: str | None
+    odd_sizes: int
+    metadata: tuple[str, str] | None  # key and SHA-256 of the metadata document, in one slot

@@ -57,10 +57,18 @@ class Meter:
 
 
 @contextmanager
-def listen(host: str, progress: Progress) -> Iterator[MeterAddress]:
-    """Receive counts of tasks until the end of the block, and report their sums."""
+def listen(host: str, progress: Progress) -> Iterator[MeterAddress | None]:
+    """Receive counts of tasks until the end of the block, and report their sums.
+
+    A driver whose address is not one of this machine's own (behind NAT) goes without.
+    """
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    receiver.bind((host, 0))
+    try:
+        receiver.bind((host, 0))
+    except OSError:
+        receiver.close()
+        yield None
+        return
     receiver.settimeout(0.5)
     address = MeterAddress(host, receiver.getsockname()[1], secrets.token_hex(8))
     stopped = threading.Event()

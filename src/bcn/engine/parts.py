@@ -58,10 +58,10 @@ def load_parts(storage: Storage, prefix: str, schema: pa.Schema) -> pa.Table:
 
 
 def identities(table: pa.Table, columns: Sequence[str]) -> pa.Array:
-    """One string a row that is equal where all the columns are equal (no column holds NUL)."""
+    """One string a row that is equal where all the columns are equal or null (none holds NUL)."""
     if table.num_rows == 0:
         return pa.array([], pa.string())
-    texts = [pc.cast(table[column], pa.string()) for column in columns]
+    texts = [pc.fill_null(pc.cast(table[column], pa.string()), "") for column in columns]
     joined = pc.binary_join_element_wise(*texts, "\0")
     return pa.concat_arrays(joined.chunks) if isinstance(joined, pa.ChunkedArray) else joined
 

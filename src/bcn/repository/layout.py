@@ -141,10 +141,9 @@ def entry_key(catalog: str, table: TableId, pit: PitId) -> str:
     return f"{table_prefix(catalog, table)}entries/{pit}.json"
 
 
-def layer_key(catalog: str, table: TableId, pit: PitId, kind: str, part: int | None) -> str:
-    """A layer, or the `part`-th of several parts (from 1)."""
+def layer_key(catalog: str, table: TableId, pit: PitId, kind: str, suffix: str = "") -> str:
+    """A layer, or one part of it; a suffix tells apart what one PIT wrote for one table."""
     folder = "snapshots" if kind == "full" else "deltas"
-    suffix = "" if part is None else f"-p{part}"
     return f"{table_prefix(catalog, table)}{folder}/{pit}{suffix}.parquet"
 
 

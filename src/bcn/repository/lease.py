@@ -68,12 +68,18 @@ def this_process() -> Owner:
 
 def _process_start(pid: int) -> str | None:
     """When the process began, in the kernel's ticks; None if there is no such process."""
+    state, start = _process_state(pid)
+    return None if state in {"Z", "X"} else start
+
+
+def _process_state(pid: int) -> tuple[str, str | None]:
+    """The kernel's letter for what a process does, and when it began; X and None without one."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return None
+        return "X", None
     state, *fields = text.rsplit(")", 1)[1].split()
-    return None if state in {"Z", "X"} else fields[18]
+    return state, fields[18]
 
 
 def _boot_id() -> str:
@@ -95,6 +101,14 @@ def is_proven_dead(owner: Owner, me: Owner) -> bool:
     if not owner.boot_id or (owner.boot_id, owner.pid_namespace) != (me.boot_id, me.pid_namespace):
         return False
     return _process_start(owner.pid) != owner.process_start
+
+
+def is_proven_running(owner: Owner, me: Owner) -> bool:
+    """Whether the owner is a process of this very machine and namespace, and not a stopped one."""
+    if not owner.boot_id or (owner.boot_id, owner.pid_namespace) != (me.boot_id, me.pid_namespace):
+        return False
+    state, start = _process_state(owner.pid)
+    return start == owner.process_start and state in {"R", "S", "D", "I"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +232,8 @@ class Lessor:
         """True if the owner is gone, False if it released; raises when the wait is over."""
         if is_proven_dead(held.owner, self.me):
             return True
+        if self._monotonic() >= deadline and is_proven_running(held.owner, self.me):
+            raise RepositoryLockedError(f"locked by {held.owner} since {held.taken_at}")
         started, beat = self._monotonic(), self._heartbeat(held)
         while self._monotonic() - started < held.ttl_seconds:
             self._sleep(min(0.2, held.ttl_seconds / BEATS_PER_TTL / 4))

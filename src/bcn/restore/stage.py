@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from bcn.engine.chunks import Chunk, chunk_ends
 from bcn.engine.meter import Meter
-from bcn.engine.parts import identities, load_group, load_parts, save_part
+from bcn.engine.parts import identities, load_group, load_parts, look_up, save_part
 from bcn.engine.transfer import Pace, Transfer
 from bcn.errors import (
     BcnError,
@@ -58,46 +58,54 @@ _DELETED = 2
 def plan_group(task: PlanTask) -> PlanResult:
     """Sort a share of the inventory by step, and cut each step into chunks."""
     repository, scratch = open_storage(task.run.repository), open_storage(task.run.scratch)
-    rows = pa.concat_tables(
-        [PLAN_SCHEMA.empty_table()]
-        + [
-            _rows_of(
-                task.tables[number],
-                load_inventory(repository, task.tables[number].layers, slot),
-            )
-            for number, slot in task.units
-        ]
-    )
+    tables = [PLAN_SCHEMA.empty_table()]
+    odd_sizes: dict[str, int] = {}
+    for number, slot in task.units:
+        recipe = task.tables[number]
+        inventory = load_inventory(repository, recipe.layers, slot)
+        files = inventory.filter(pc.not_equal(inventory["kind"], "metadata"))
+        tables.append(_rows_of(recipe, _distinct_places(files)))
+        odd_sizes |= _odd_sizes(recipe, files)
+    rows = pa.concat_tables(tables)
     steps = _steps(rows, task.tables)
-    chunks = {}
-    for step in STEPS:
-        share = rows.filter(pa.array(steps == step))
-        chunks[step] = _save_chunks(scratch, step, task.group, share)
-    return PlanResult(chunks, _odd_sizes(rows))
+    chunks = {
+        step: _save_chunks(scratch, step, task.group, rows.filter(pa.array(steps == step)))
+        for step in STEPS
+    }
+    return PlanResult(chunks, odd_sizes)
 
 
-def _rows_of(recipe: RestoreRecipe, inventory: pa.Table) -> pa.Table:
+def _rows_of(recipe: RestoreRecipe, files: pa.Table) -> pa.Table:
     """One row a location: two roots may spell one place, and then both are rows."""
-    files = inventory.filter(pc.not_equal(inventory["kind"], "metadata"))
-    files = _distinct_places(files)
-    pairs = zip(files["root_id"].to_pylist(), files["path"].to_pylist(), strict=True)
-    locations = [recipe.location(root, path) for root, path in pairs]
+    locations = _locations(recipe, files)
     columns = {
         name: files[name]
         for name in ("kind", "format", "key", "size_bytes", "recorded_size_bytes", "sha256")
     }
-    return (
-        pa.table(
-            {
-                "table_no": pa.array(np.full(files.num_rows, recipe.number, np.int32)),
-                "location": pa.array(locations, pa.string()),
-                "target": pa.array([recipe.moves.apply(place) for place in locations], pa.string()),
-                **columns,
-            }
-        )
-        .select(PLAN_SCHEMA.names)
-        .cast(PLAN_SCHEMA)
+    table = pa.table(
+        {
+            "table_no": pa.array(np.full(files.num_rows, recipe.number, np.int32)),
+            "location": pa.array(locations, pa.string()),
+            "target": pa.array([recipe.moves.apply(place) for place in locations], pa.string()),
+            **columns,
+        }
     )
+    return table.select(PLAN_SCHEMA.names).cast(PLAN_SCHEMA)
+
+
+def _locations(recipe: RestoreRecipe, files: pa.Table) -> list[str]:
+    pairs = zip(files["root_id"].to_pylist(), files["path"].to_pylist(), strict=True)
+    return [recipe.location(root, path) for root, path in pairs]
+
+
+def _odd_sizes(recipe: RestoreRecipe, files: pa.Table) -> dict[str, int]:
+    """Files whose size some manifest gets wrong: the size that they have, by their new place."""
+    places = ("root_id", "path")
+    real = look_up(files, _distinct_places(files), places, ("size_bytes",))["size_bytes"]
+    odd = files.filter(pc.fill_null(pc.not_equal(real, files["recorded_size_bytes"]), False))  # noqa: FBT003  pyarrow's own
+    sizes = look_up(odd, _distinct_places(files), places, ("size_bytes",))["size_bytes"]
+    targets = (recipe.moves.apply(location) for location in _locations(recipe, odd))
+    return dict(zip(targets, sizes.to_pylist(), strict=True))
 
 
 def _distinct_places(files: pa.Table) -> pa.Table:
@@ -119,13 +127,6 @@ def _steps(rows: pa.Table, tables: Mapping[int, RestoreRecipe]) -> np.ndarray:
         [COPY if number in still else STEP_OF_KIND.get(kind, COPY) for number, kind in pairs],
         dtype=object,
     )
-
-
-def _odd_sizes(rows: pa.Table) -> dict[str, int]:
-    odd = rows.filter(
-        pc.fill_null(pc.not_equal(rows["size_bytes"], rows["recorded_size_bytes"]), False)  # noqa: FBT003  pyarrow's own
-    )
-    return dict(zip(odd["target"].to_pylist(), odd["size_bytes"].to_pylist(), strict=True))
 
 
 def _plan_key(step: str, group: int) -> str:
