@@ -17,6 +17,7 @@ from bcn.maintenance.verify_tasks import SnapshotSum
 from bcn.repository.repository import Scope
 from tests.maintenance.made import Made, flip
 from tests.support.product import Product, digest_tree, sql_settings
+from tests.support.shapes import SHAPES, open_world
 from tests.support.shapes.synthetic import DataFiles, SyntheticTable, write_synthetic
 from tests.support.spark import add_sql_catalog
 
@@ -34,8 +35,8 @@ def test_every_snapshot_and_ref_of_a_whole_repository_is_read_by_both_readers(
     assert len(newest) == facts["snapshots"] + len(facts["refs"])
     assert {item.target for item in newest} >= {"opening", "main", facts["current_snapshot_id"]}
     rows = {item.target: item for item in newest}
-    assert (rows["opening"].rows_spark, rows["opening"].rows_pyiceberg) == (3, 3)
-    assert (rows["main"].rows_spark, rows["main"].rows_pyiceberg) == (6, 6)
+    assert rows["opening"].rows == {"Spark": 3, "pyiceberg": 3}
+    assert rows["main"].rows == {"Spark": 6, "pyiceberg": 6}
     assert (rows["main"].rows_recorded, rows["main"].delete_files) == (7, 1)
     assert list(tmp_path.iterdir()) == []
     assert digest_tree(made.location) == before
@@ -49,6 +50,23 @@ def test_a_table_that_cannot_be_restored_is_told_and_the_others_are_read(
     assert {(f.level, f.object) for f in report.findings} == {(3, "sales.flat"), (5, "sales.flat")}
     assert "cannot be restored" in report.findings[-1].message
     assert {item.object for item in report.readings} == {"sales.orders"}
+
+
+def test_what_neither_spark_nor_pyiceberg_reads_is_read_by_icebergs_java_library(
+    spark: Any, tmp_path: Path
+) -> None:
+    world = open_world(spark, tmp_path / "world")
+    (shape,) = (shape for shape in SHAPES if shape.id == "T22/geometry")
+    shape.build(world)
+    settings = sql_settings(world.catalog, world.db_path, world.warehouse)
+    product = Product(tmp_path / "repository", {world.catalog: settings})
+    pit = product.backup(Scope(world.catalog)).pit
+    report = Made(product.location, pit, pit).verify(5)
+    assert report.ok, report.findings
+    assert {finding.severity for finding in report.findings} == {Severity.NOTE}
+    counts = [item.rows for item in report.readings]
+    assert counts
+    assert all(rows.keys() == {"Iceberg's Java library"} for rows in counts)
 
 
 def test_rows_that_do_not_add_up_are_told() -> None:
@@ -77,8 +95,8 @@ def test_snapshots_that_the_source_had_damaged_are_noted_and_not_read(
     report = Made(product.location, pit, pit).verify(5)
     assert report.ok, report.findings
     assert [f.severity for f in report.findings] == [Severity.NOTE]
-    assert "damaged in the source already" in report.findings[0].message
-    assert {item.rows_spark for item in report.readings} == {1}
+    assert "the source had lost files of it" in report.findings[0].message
+    assert [item.rows["Spark"] for item in report.readings] == [1, 1]
 
 
 def test_tables_that_nobody_can_load_and_views_are_told_but_are_no_damage(

@@ -232,15 +232,24 @@ def test_a_layer_that_breaks_a_promise_of_the_format_is_found(
     assert {finding.pit for finding in report.findings} == {str(repository.second)}
 
 
-def test_a_file_with_two_digests_is_found(repository: Made) -> None:
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sha256": b"x" * 32}, "one key has two digests or sizes"),
+        ({"key": "data/other"}, "one file was stored under two keys by one point in time"),
+    ],
+)
+def test_a_file_with_two_digests_or_keys_is_found(
+    repository: Made, change: Json, message: str
+) -> None:
     def split(rows: pa.Table) -> pa.Table:
         found = rows.to_pylist()
         row = next(item for item in found if item["kind"] == "data")
-        return pa.Table.from_pylist([*found, {**row, "sha256": b"x" * 32}], rows.schema)
+        return pa.Table.from_pylist([*found, {**row, **change}], rows.schema)
 
     repository.edit_layer(split)
     messages = [finding.message for finding in repository.verify(1).findings]
-    assert "one file has two keys, digests or sizes" in messages
+    assert message in messages
 
 
 def test_an_entry_whose_totals_are_wrong_is_found(repository: Made) -> None:

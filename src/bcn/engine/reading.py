@@ -15,7 +15,7 @@ class SparkReader:
     def __init__(self, engine: Engine, name: str, db_path: str, warehouse: str) -> None:
         from pyspark.sql import SparkSession  # noqa: PLC0415  costs a second: only when tables are read
 
-        self._session = SparkSession(engine.context)
+        self._session: Any = SparkSession(engine.context)
         self._name = name
         prefix = f"spark.sql.catalog.{name}"
         self._properties = {
@@ -37,6 +37,28 @@ class SparkReader:
     def load(self, table: str) -> None:
         """Return if Spark can load the table. Raises EngineError."""
         _attempt(lambda: self._session.table(f"{self._name}.{table}").schema)
+
+    def load_in_java(self, metadata_location: str) -> None:
+        """Return if Iceberg's own Java library can load the table. Raises EngineError."""
+        _attempt(lambda: self._static_table(metadata_location).schema().toString())
+
+    def count_rows_in_java(self, metadata_location: str, snapshot_id: int) -> int:
+        """Read all columns of all rows in the driver, of types that Spark SQL does not have too."""
+        return int(_attempt(lambda: self._read_in_java(metadata_location, snapshot_id)))
+
+    def _read_in_java(self, metadata_location: str, snapshot_id: int) -> int:
+        iceberg = self._session._jvm.org.apache.iceberg
+        table = self._static_table(metadata_location)
+        rows = iceberg.data.IcebergGenerics.read(table).useSnapshot(snapshot_id).build()
+        try:
+            return int(iceberg.relocated.com.google.common.collect.Iterables.size(rows))
+        finally:
+            rows.close()
+
+    def _static_table(self, metadata_location: str) -> Any:
+        iceberg = self._session._jvm.org.apache.iceberg
+        files = iceberg.hadoop.HadoopFileIO(self._session._jsc.hadoopConfiguration())
+        return iceberg.BaseTable(iceberg.StaticTableOperations(metadata_location, files), "static")
 
     def count_rows(self, table: str, version: int | str) -> int:
         """Read all columns of all rows as of a snapshot id or a ref's name."""

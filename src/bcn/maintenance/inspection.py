@@ -42,7 +42,8 @@ from bcn.storage.open import open_storage
 from bcn.storage.protocol import Storage
 
 _NEVER_NULL = ("key", "size_bytes", "sha256", "stored_size_bytes", "first_pit")
-_PLACE = ["root_id", "path"]
+# A path that was used again with other bytes has a key for each, of different points in time.
+_STORED = ["root_id", "path", "first_pit"]
 _CONTENT = ["key", "sha256", "size_bytes", "stored_size_bytes"]
 
 
@@ -150,9 +151,10 @@ class _Inspector:
         other = pc.sum(pc.not_equal(rows["size_bytes"], rows["stored_size_bytes"])).as_py()
         if other:
             self._find(1, chain, key, f"{other} files are stored with another size than their own")
-        places = rows.group_by(_PLACE).aggregate([]).num_rows
-        if rows.group_by(_PLACE + _CONTENT).aggregate([]).num_rows != places:
-            self._find(1, chain, key, "one file has two keys, digests or sizes")
+        if _count(rows, ["key"]) != _count(rows, _CONTENT):
+            self._find(1, chain, key, "one key has two digests or sizes")
+        if _count(rows, _STORED) != _count(rows, [*_STORED, "key"]):
+            self._find(1, chain, key, "one file was stored under two keys by one point in time")
         metadata = rows.filter(pc.equal(rows["kind"], "metadata"))
         for row in metadata.to_pylist():
             self._check_metadata(chain, row)
@@ -191,6 +193,11 @@ class _Inspector:
             text = f"stored file {key} has {stat.size_bytes} bytes, not {size_bytes}"
             self._find(2, chain, key, text)
         return stat is not None and stat.size_bytes == size_bytes
+
+
+def _count(rows: pa.Table, columns: list[str]) -> int:
+    """How many different values the columns have together."""
+    return int(rows.group_by(columns).aggregate([]).num_rows)
 
 
 def _contents(rows: pa.Table) -> pa.Array:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import glob
 import secrets
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +26,10 @@ from bcn.storage.protocol import StorageSpec
 
 _DATABASE = "scratch"
 
-Count = Callable[[int | str], int]
+SPARK, PYICEBERG, JAVA = "Spark", "pyiceberg", "Iceberg's Java library"
+
+# Rows of a snapshot id or ref, which stands for that snapshot id.
+Count = Callable[[int | str, int], int]
 
 
 @dataclass
@@ -86,16 +89,26 @@ class Rehearsal:
         except BcnError as error:
             results.find(Severity.ERROR, f"it cannot be restored: {error}")
             return
-        readers = {
-            "Spark": self._load(results, "Spark", lambda: self._spark_count(table)),
-            "pyiceberg": self._load(results, "pyiceberg", lambda: _static_count(location)),
-        }
-        if not any(readers.values()):
-            text = "neither Spark nor pyiceberg can load it: its rows were not read"
-            results.find(Severity.WARNING, text)
-            return
-        for target, expected in _targets(results.item.entry, sums):
+        readers = self._open_readers(results, table, location)
+        if not readers:
+            results.find(Severity.WARNING, "no reader can load it: its rows were not read")
+        for target, expected in _targets(results.item.entry, sums) if readers else ():
             _read(results, target, expected, readers)
+
+    def _open_readers(self, results: _Results, table: str, location: str) -> dict[str, Count]:
+        """Who can load the table; Java, which knows all types but reads in the driver, is last."""
+        openers = {
+            SPARK: partial(self._open_spark, table, location),
+            PYICEBERG: partial(_open_static, location),
+            JAVA: partial(self._open_java, location),
+        }
+        readers = {}
+        for who, open_reader in openers.items():
+            try:
+                readers[who] = open_reader()
+            except BcnError as error:
+                results.find(Severity.NOTE, f"{who} cannot load it: {error}")
+        return readers
 
     def _restore(self, item: CheckedEntry) -> str:
         request = RestoreRequest(
@@ -110,55 +123,40 @@ class Rehearsal:
         report = run_restore(request, lambda _: open_catalog(self._settings), self._engine)
         return report.tables[0].metadata_location
 
-    def _spark_count(self, table: str) -> Count:
+    def _open_spark(self, table: str, location: str) -> Count:
+        # Spark's catalog tries for a minute and more before it gives a document up; Java does not.
+        self._spark.load_in_java(location)
         self._spark.load(table)
-        return partial(self._spark.count_rows, table)
+        return lambda target, _: self._spark.count_rows(table, target)
 
-    def _load(self, results: _Results, who: str, load: Callable[[], Count]) -> Count | None:
-        try:
-            return load()
-        except BcnError as error:
-            results.find(Severity.NOTE, f"{who} cannot load it: {error}")
-            return None
+    def _open_java(self, location: str) -> Count:
+        self._spark.load_in_java(location)
+        return lambda _, snapshot_id: self._spark.count_rows_in_java(location, snapshot_id)
 
 
-def _static_count(location: str) -> Count:
-    return StaticReader(location).count_rows
+def _open_static(location: str) -> Count:
+    reader = StaticReader(location)
+    return lambda target, _: reader.count_rows(target)
 
 
 def _targets(entry: Entry, sums: Sequence[SnapshotSum]) -> list[tuple[int | str, SnapshotSum]]:
-    """Every snapshot by its id and every ref by its name; what the source had damaged is told."""
-    hurt = {int(item["snapshot_id"]) for item in entry.damaged}
-    by_id = {
-        item.snapshot_id: replace(item, is_whole=item.is_whole and item.snapshot_id not in hurt)
-        for item in sums
-    }
+    """Every snapshot by its id and every ref by its name."""
+    by_id = {item.snapshot_id: item for item in sums}
     refs = entry.table_facts.get("refs") or {}
     named = [(name, by_id.get(int(ref["snapshot_id"]))) for name, ref in refs.items()]
     return [*by_id.items(), *((name, item) for name, item in named if item is not None)]
 
 
 def _read(
-    results: _Results,
-    target: int | str,
-    expected: SnapshotSum,
-    readers: dict[str, Count | None],
+    results: _Results, target: int | str, expected: SnapshotSum, readers: Mapping[str, Count]
 ) -> None:
     what = f"snapshot {target}" if isinstance(target, int) else f"ref {target}"
-    if not expected.is_whole:
-        results.find(Severity.NOTE, f"{what} was damaged in the source already: not read")
+    hurt = {int(item["snapshot_id"]) for item in results.item.entry.damaged}
+    if not expected.is_whole or expected.snapshot_id in hurt:
+        whose = "the source had lost" if expected.snapshot_id in hurt else "the repository lacks"
+        results.find(Severity.NOTE, f"{what} is not read: {whose} files of it")
         return
-    counts: dict[str, int] = {}
-    failures: dict[str, str] = {}
-    for who, count in readers.items():
-        if count is not None:
-            try:
-                counts[who] = count(target)
-            except BcnError as error:
-                failures[who] = str(error)
-    for who, reason in failures.items():
-        severity = Severity.NOTE if counts else Severity.ERROR
-        results.find(severity, f"{who} cannot read {what}: {reason}")
+    counts = _count(results, target, expected, readers, what)
     for text in _disagreements(what, expected, counts):
         results.find(Severity.ERROR, text)
     results.readings.append(
@@ -168,13 +166,35 @@ def _read(
             str(target),
             expected.records,
             expected.delete_files,
-            counts.get("Spark"),
-            counts.get("pyiceberg"),
+            counts,
         )
     )
 
 
-def _disagreements(what: str, expected: SnapshotSum, counts: dict[str, int]) -> list[str]:
+def _count(
+    results: _Results,
+    target: int | str,
+    expected: SnapshotSum,
+    readers: Mapping[str, Count],
+    what: str,
+) -> dict[str, int]:
+    """Rows by reader; Java is asked only where no other could read. None at all is an error."""
+    counts: dict[str, int] = {}
+    failures: dict[str, str] = {}
+    for who, count in readers.items():
+        if who == JAVA and counts:
+            continue
+        try:
+            counts[who] = count(target, expected.snapshot_id)
+        except BcnError as error:
+            failures[who] = str(error)
+    for who, reason in failures.items():
+        severity = Severity.NOTE if counts else Severity.ERROR
+        results.find(severity, f"{who} cannot read {what}: {reason}")
+    return counts
+
+
+def _disagreements(what: str, expected: SnapshotSum, counts: Mapping[str, int]) -> list[str]:
     """Without deletes every reader finds all records; with them, no more, and all the same."""
     texts = []
     for who, rows in counts.items():

@@ -53,15 +53,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A snapshot or ref that was read: rows as recorded, and by reader (None: it could not)."""
+    """A snapshot or ref that was read: rows as recorded, and by each reader that could."""
 
     pit: str
     object: str
     target: str
     rows_recorded: int
     delete_files: int
-    rows_spark: int | None
-    rows_pyiceberg: int | None
+    rows: Mapping[str, int]
 
 
 @dataclass(frozen=True)

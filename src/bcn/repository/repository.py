@@ -220,9 +220,14 @@ def open_repository(spec: StorageSpec) -> Repository:
         return rebuild_repository(spec)
     _check_document(document)
     if Scope.parse(document["scope"]) is None:
-        # A crash between the first PIT and the update of manifest.json: the PIT holds.
-        document = _rebuilt(storage) or document
+        document = _with_scope(document, _rebuilt(storage))
     return Repository(spec, storage, document)
+
+
+def _with_scope(document: Json, rebuilt: Json | None) -> Json:
+    """After a crash between the first PIT and the update of manifest.json the PIT holds."""
+    known = rebuilt or {}
+    return {**document, **{k: known[k] for k in ("granularity", "scope", "last_pit") if k in known}}
 
 
 def rebuild_repository(spec: StorageSpec) -> Repository:
@@ -235,9 +240,6 @@ def rebuild_repository(spec: StorageSpec) -> Repository:
     if document is None:
         raise NoRepositoryError(f"no repository at {spec.location}")
     _check_document(document)
-    if Scope.parse(document["scope"]) is None:
-        # A crash between the first PIT and the update of manifest.json: the PIT holds.
-        document = _rebuilt(storage) or document
     return Repository(spec, storage, document)
 
 

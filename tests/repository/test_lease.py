@@ -1,0 +1,524 @@
+"""Leases: one writer at a time, among real processes that die, sleep and wake up late."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bcn.errors import (
+    DamagedRepositoryError,
+    KeyExistsError,
+    LeaseLostError,
+    RepositoryLockedError,
+    StorageError,
+)
+from bcn.model import PitId
+from bcn.repository import layout, lease
+from bcn.repository.lease import (
+    HeldLease,
+    LeaseSettings,
+    Lessor,
+    Owner,
+    find_held_lease,
+    highest_lease,
+    is_proven_dead,
+    is_proven_running,
+    leased_pits,
+    parse_lease,
+    this_process,
+)
+from bcn.storage.local import LocalStorage
+
+PIT = PitId("20260102T030405.000006Z")
+LATER = PitId("20260102T030405.000007Z")
+KEY, LATER_KEY = layout.pit_key("prod", PIT), layout.pit_key("prod", LATER)
+MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
+
+_HOLDER = """
+    import sys
+    from datetime import UTC, datetime
+    from bcn.errors import BcnError
+    from bcn.model import PitId
+    from bcn.repository import layout
+    from bcn.repository.lease import LeaseSettings, Lessor
+    from bcn.storage.local import LocalStorage
+
+    root, pit, ttl, wait = sys.argv[1], PitId(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])
+    lessor = Lessor(LocalStorage(root), LeaseSettings(ttl), lambda: datetime.now(UTC))
+    print("ready", flush=True)
+    sys.stdin.readline()
+    try:
+        taken_over = lessor.wait_until_free(wait, lambda text: None)
+        with lessor.hold(pit, layout.pit_key("prod", pit), taken_over) as lease:
+            print("held", lease.lease.number, taken_over, flush=True)
+            if sys.stdin.readline() == "publish\\n":
+                lease.publish(b"the PIT of %d" % lease.lease.number)
+                print("published", flush=True)
+                sys.stdin.readline()
+    except BcnError as error:
+        print(type(error).__name__, flush=True)
+"""
+
+
+class Holder:
+    """Another process that takes the lease when told."""
+
+    def __init__(self, root: Path, pit: PitId, ttl: float, wait: float = 0.0) -> None:
+        arguments = [str(root), str(pit), str(ttl), str(wait)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(_HOLDER), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.hear() == "ready"
+
+    def hear(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def tell(self, word: str = "") -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+
+    def stop(self) -> None:
+        """Returns when the process stands still."""
+        self.process.send_signal(signal.SIGSTOP)
+        deadline = time.monotonic() + 10
+        while lease._process_state(self.process.pid)[0] != "T":
+            assert time.monotonic() < deadline
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> LocalStorage:
+    return LocalStorage(str(tmp_path))
+
+
+@pytest.fixture
+def holders(tmp_path: Path) -> Iterator[list[Holder]]:
+    found: list[Holder] = []
+    yield found
+    for holder in found:
+        holder.process.send_signal(signal.SIGCONT)
+        holder.end()
+
+
+def _lessor(storage: LocalStorage, ttl: float = 60.0) -> Lessor:
+    return Lessor(storage, LeaseSettings(ttl), lambda: MOMENT)
+
+
+def _quiet(_text: str) -> None:
+    """Nobody listens."""
+
+
+# among processes
+
+
+def test_of_two_contenders_one_wins(
+    tmp_path: Path, holders: list[Holder], storage: LocalStorage
+) -> None:
+    holders += [Holder(tmp_path, PIT, 1.0), Holder(tmp_path, LATER, 1.0)]
+    for holder in holders:
+        holder.tell()
+    heard = sorted(holder.hear() for holder in holders)
+    assert heard == ["RepositoryLockedError", "held 1 None"]
+    assert highest_lease(storage) == 1
+
+
+def test_a_killed_holder_on_this_machine_is_taken_over_at_once(
+    tmp_path: Path, holders: list[Holder], storage: LocalStorage
+) -> None:
+    holders += [Holder(tmp_path, PIT, 60.0), Holder(tmp_path, LATER, 60.0)]
+    holders[0].tell()
+    assert holders[0].hear() == "held 1 None"
+    holders[0].end()
+    started = time.monotonic()
+    holders[1].tell()
+    assert holders[1].hear() == "held 2 1"
+    assert time.monotonic() - started < 10
+    marker = json.loads(storage.read(KEY))
+    assert (marker["abandoned"], marker["pit"], marker["lease"]) == (True, str(PIT), 1)
+    assert json.loads(storage.read(layout.lease_key(2)))["takes_over"] == 1
+
+
+def test_a_holder_that_dies_while_others_wait_is_taken_over(
+    tmp_path: Path, holders: list[Holder]
+) -> None:
+    holders += [Holder(tmp_path, PIT, 60.0), Holder(tmp_path, LATER, 60.0, wait=60.0)]
+    holders[0].tell()
+    assert holders[0].hear() == "held 1 None"
+    holders[1].tell()
+    time.sleep(0.5)
+    holders[0].end()
+    assert holders[1].hear() == "held 2 1"
+
+
+def test_a_stopped_holder_is_taken_over_after_its_ttl_and_cannot_publish_when_it_wakes(
+    tmp_path: Path, holders: list[Holder], storage: LocalStorage
+) -> None:
+    holders += [Holder(tmp_path, PIT, 1.5), Holder(tmp_path, LATER, 1.5)]
+    holders[0].tell()
+    assert holders[0].hear() == "held 1 None"
+    holders[0].stop()
+    started = time.monotonic()
+    holders[1].tell()
+    assert holders[1].hear() == "held 2 1"
+    assert time.monotonic() - started >= 1.5
+    holders[0].process.send_signal(signal.SIGCONT)
+    holders[0].tell("publish")
+    assert holders[0].hear() == "LeaseLostError"
+    assert json.loads(storage.read(KEY))["abandoned"] is True
+    holders[1].tell("publish")
+    assert holders[1].hear() == "published"
+    assert storage.read(LATER_KEY) == b"the PIT of 2"
+
+
+def test_what_was_published_just_before_a_takeover_counts(
+    tmp_path: Path, holders: list[Holder], storage: LocalStorage
+) -> None:
+    holders += [Holder(tmp_path, PIT, 60.0), Holder(tmp_path, LATER, 60.0)]
+    holders[0].tell()
+    holders[0].tell("publish")
+    assert [holders[0].hear(), holders[0].hear()] == ["held 1 None", "published"]
+    holders[0].end()
+    holders[1].tell()
+    assert holders[1].hear() == "held 2 1"
+    assert storage.read(KEY) == b"the PIT of 1"
+
+
+def test_a_lease_that_is_released_goes_to_who_waits(
+    tmp_path: Path, holders: list[Holder], storage: LocalStorage
+) -> None:
+    holders += [Holder(tmp_path, PIT, 2.0), Holder(tmp_path, LATER, 2.0, wait=30.0)]
+    holders[0].tell()
+    assert holders[0].hear() == "held 1 None"
+    holders[1].tell()
+    time.sleep(1.0)  # longer than some beats: the heart of the first one is heard
+    holders[0].tell("leave")
+    assert holders[1].hear() == "held 2 None"
+    assert json.loads(storage.read(layout.released_key(1)))["outcome"] == "done"
+
+
+def test_a_heart_that_beats_keeps_the_lease(
+    tmp_path: Path, holders: list[Holder], storage: LocalStorage
+) -> None:
+    holders.append(Holder(tmp_path, PIT, 1.0))
+    holders[0].tell()
+    assert holders[0].hear() == "held 1 None"
+    with pytest.raises(RepositoryLockedError, match=f"process {holders[0].process.pid}"):
+        _lessor(storage).wait_until_free(1.5, _quiet)
+    beats = [_beat(storage)]
+    time.sleep(0.6)
+    beats.append(_beat(storage))
+    assert beats[1] > beats[0]
+
+
+def _beat(storage: LocalStorage) -> int:
+    return int(json.loads(storage.read(layout.heartbeat_key(1)))["beat"])
+
+
+def test_unlocking_tells_the_living_from_the_stopped_and_the_dead(
+    tmp_path: Path, holders: list[Holder], storage: LocalStorage
+) -> None:
+    holders.append(Holder(tmp_path, PIT, 1.0))
+    holders[0].tell()
+    assert holders[0].hear() == "held 1 None"
+    lessor, held = _lessor(storage), find_held_lease(storage)
+    assert held is not None
+    assert lessor.is_alive(held)
+    holders[0].stop()
+    assert not lessor.is_alive(held)
+    holders[0].process.send_signal(signal.SIGCONT)
+    holders[0].end()
+    assert not lessor.is_alive(held)
+    lessor.abandon(held)
+    lessor.release(held.number, "unlocked")
+    assert find_held_lease(storage) is None
+    assert lessor.wait_until_free(0, _quiet) is None
+    assert json.loads(storage.read(layout.released_key(1)))["outcome"] == "unlocked"
+
+
+# in one process
+
+
+def test_a_lease_shows_itself_and_is_released_at_the_end(storage: LocalStorage) -> None:
+    lessor = _lessor(storage)
+    assert lessor.wait_until_free(0, _quiet) is None
+    with lessor.hold(PIT, KEY, None) as held:
+        shown = json.loads(storage.read(layout.IN_PROGRESS_KEY))
+        assert shown == held.lease.document()
+        assert find_held_lease(storage) == held.lease
+        assert (shown["commit_key"], shown["pit"]) == (KEY, str(PIT))
+        assert shown["owner"]["pid"] == os.getpid()
+    assert find_held_lease(storage) is None
+    assert storage.find_stat(layout.IN_PROGRESS_KEY) is None
+    assert list(leased_pits(storage)) == [PIT]
+
+
+def test_a_run_that_fails_releases_its_lease_and_says_so(storage: LocalStorage) -> None:
+    with pytest.raises(ZeroDivisionError), _lessor(storage).hold(PIT, KEY, None):
+        _ = 1 / 0
+    assert json.loads(storage.read(layout.released_key(1)))["outcome"] == "failed"
+
+
+def test_a_lease_that_is_held_is_not_taken_without_waiting(storage: LocalStorage) -> None:
+    with (
+        _lessor(storage).hold(PIT, KEY, None),
+        pytest.raises(RepositoryLockedError, match="locked by"),
+        _lessor(storage).hold(LATER, LATER_KEY, None),
+    ):
+        pytest.fail("two hold the lease")
+
+
+def test_who_was_overtaken_while_it_read_the_catalog_does_not_take_the_lease(
+    storage: LocalStorage,
+) -> None:
+    slow = _lessor(storage)
+    slow.wait_until_free(0, _quiet)
+    with _lessor(storage).hold(PIT, KEY, None) as quick:
+        quick.publish(b"newer than what the slow one read")
+    with pytest.raises(RepositoryLockedError, match="first"), slow.hold(LATER, LATER_KEY, None):
+        pytest.fail("its parent is stale")
+    assert highest_lease(storage) == 1
+
+
+def test_a_silent_owner_of_another_machine_is_watched_for_a_whole_ttl(
+    storage: LocalStorage,
+) -> None:
+    _leave_lease(storage, replace(this_process(), boot_id="elsewhere"), ttl=50.0)
+    clock = [0.0]
+    lessor = Lessor(
+        storage,
+        LeaseSettings(),
+        lambda: MOMENT,
+        monotonic=lambda: clock[0],
+        sleep=lambda seconds: clock.__setitem__(0, clock[0] + seconds),
+    )
+    said: list[str] = []
+    assert lessor.wait_until_free(0, said.append) == 1
+    assert 50 <= clock[0] < 51
+    assert "waiting for the lease of" in said[0]
+    assert json.loads(storage.read(KEY))["abandoned"] is True
+
+
+def test_an_owner_that_runs_on_this_machine_is_waited_for_no_longer_than_asked(
+    storage: LocalStorage,
+) -> None:
+    with _lessor(storage).hold(PIT, KEY, None):
+        started = time.monotonic()
+        with pytest.raises(RepositoryLockedError, match=f"process {os.getpid()}"):
+            _lessor(storage).wait_until_free(0, _quiet)
+        assert time.monotonic() - started < 5
+
+
+def test_a_lease_that_is_released_while_it_is_watched_is_free(storage: LocalStorage) -> None:
+    _leave_lease(storage, replace(this_process(), boot_id="elsewhere"), ttl=60.0)
+    other = _lessor(storage)
+    lessor = Lessor(
+        storage, LeaseSettings(), lambda: MOMENT, sleep=lambda _: other.release(1, "done")
+    )
+    assert lessor.wait_until_free(0, _quiet) is None
+    assert storage.find_stat(KEY) is None
+
+
+def test_an_owner_that_dies_while_it_is_watched_is_taken_over(storage: LocalStorage) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    start = lease._process_start(child.pid)
+    assert start is not None
+    _leave_lease(storage, replace(this_process(), pid=child.pid, process_start=start), ttl=60.0)
+
+    def end(_seconds: float) -> None:
+        child.kill()
+        child.wait()
+
+    lessor = Lessor(storage, LeaseSettings(), lambda: MOMENT, sleep=end)
+    assert lessor.wait_until_free(60, _quiet) == 1
+    assert json.loads(storage.read(KEY))["abandoned"] is True
+
+
+def _leave_lease(storage: LocalStorage, owner: Owner, ttl: float) -> None:
+    left = lease.Lease(1, "u", owner, KEY, PIT, ttl, "then", None)
+    storage.write_once(layout.lease_key(1), json.dumps(left.document()).encode())
+
+
+def test_two_who_take_over_the_same_lease_leave_one_marker(storage: LocalStorage) -> None:
+    _leave_lease(storage, replace(this_process(), process_start="another"), ttl=60.0)
+    first, second = _lessor(storage), _lessor(storage)
+    assert first.wait_until_free(0, _quiet) == 1
+    marker = storage.read(KEY)
+    assert second.wait_until_free(0, _quiet) == 1
+    assert storage.read(KEY) == marker
+    with (
+        first.hold(LATER, LATER_KEY, 1),
+        pytest.raises(RepositoryLockedError),
+        second.hold(LATER, LATER_KEY, 1),
+    ):
+        pytest.fail("two took over")
+
+
+def test_a_holder_finds_out_that_it_was_overtaken(storage: LocalStorage) -> None:
+    with _lessor(storage).hold(PIT, KEY, None) as held:
+        held.check()
+        storage.write_once(layout.lease_key(2), b"{}")
+        with pytest.raises(LeaseLostError, match="taken over"):
+            held.check()
+    assert storage.find_stat(layout.IN_PROGRESS_KEY) is not None  # it is the other one's by now
+
+
+def test_a_holder_finds_out_that_it_was_unlocked(storage: LocalStorage) -> None:
+    lessor = _lessor(storage)
+    with lessor.hold(PIT, KEY, None) as held:
+        lessor.release(1, "unlocked")
+        with pytest.raises(LeaseLostError, match="released by somebody else"):
+            held.publish(b"x")
+    assert storage.find_stat(KEY) is None
+
+
+def test_a_marker_stops_a_holder_that_nothing_else_stopped(storage: LocalStorage) -> None:
+    lessor = _lessor(storage)
+    with lessor.hold(PIT, KEY, None) as held:
+        lessor.abandon(held.lease)
+        with pytest.raises(LeaseLostError, match="given up"):
+            held.publish(b"x")
+
+
+class _Forgetful(LocalStorage):
+    """Reports a write that succeeded as somebody else's, as a retried request may be."""
+
+    def write_once(self, key: str, data: bytes) -> None:
+        super().write_once(key, data)
+        raise KeyExistsError(key)
+
+
+def test_a_write_of_ours_that_is_reported_as_another_ones_counts(tmp_path: Path) -> None:
+    storage = _Forgetful(str(tmp_path))
+    with _lessor(storage).hold(PIT, KEY, None) as held:
+        held.publish(b"the PIT")
+    assert storage.read(KEY) == b"the PIT"
+
+
+def test_a_heart_goes_on_after_a_missed_beat(storage: LocalStorage) -> None:
+    failures = []
+
+    class _Unsteady(LocalStorage):
+        def replace(self, key: str, data: bytes) -> None:
+            if key == layout.heartbeat_key(1) and not failures:
+                failures.append(key)
+                raise StorageError("for a moment")
+            super().replace(key, data)
+
+    with _lessor(_Unsteady(storage.root), ttl=0.2).hold(PIT, KEY, None):
+        deadline = time.monotonic() + 10
+        while storage.find_stat(layout.heartbeat_key(1)) is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert failures
+
+
+def test_a_lease_whose_heart_never_began_can_be_stopped(storage: LocalStorage) -> None:
+    held = lease.Lease(1, "u", this_process(), KEY, PIT, 60.0, "then", None)
+    HeldLease(storage, held).stop()
+
+
+# owners
+
+
+def test_this_process_is_alive_and_another_with_its_pid_is_not() -> None:
+    me = this_process()
+    assert not is_proven_dead(me, me)
+    assert is_proven_dead(replace(me, process_start="1"), me)
+    assert is_proven_dead(replace(me, pid=2**22 + 1), me)
+
+
+@pytest.mark.parametrize("change", [{"boot_id": "x"}, {"pid_namespace": "x"}, {"boot_id": ""}])
+def test_nothing_can_be_proven_of_anybody_elsewhere(change: dict[str, str]) -> None:
+    me = this_process()
+    assert not is_proven_dead(replace(me, process_start="1", **change), me)
+    assert not is_proven_running(replace(me, **change), me)
+
+
+def test_a_process_runs_unless_it_is_stopped_or_another_one() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        start = lease._process_start(child.pid)
+        assert start is not None
+        owner = replace(this_process(), pid=child.pid, process_start=start)
+        assert is_proven_running(owner, this_process())
+        assert not is_proven_running(replace(owner, process_start="1"), this_process())
+        child.send_signal(signal.SIGSTOP)
+        deadline = time.monotonic() + 10
+        while is_proven_running(owner, this_process()):
+            assert time.monotonic() < deadline
+        assert not is_proven_dead(owner, this_process())
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_process_that_nobody_has_waited_for_is_dead() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "pass"])
+    owner = replace(this_process(), pid=child.pid)
+    deadline = time.monotonic() + 20
+    while not is_proven_dead(owner, this_process()):
+        assert time.monotonic() < deadline
+        owner = replace(owner, process_start=lease._process_start(child.pid) or "gone")
+        time.sleep(0.01)
+    child.wait()
+
+
+def test_where_the_system_says_nothing_an_owner_is_still_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_args: object, **_more: object) -> str:
+        raise OSError
+
+    monkeypatch.setattr(lease.getpass, "getuser", refuse)
+    monkeypatch.setattr(lease.Path, "read_text", refuse)
+    monkeypatch.setattr(lease.Path, "readlink", refuse)
+    me = this_process()
+    assert (me.process_start, me.boot_id, me.pid_namespace) == ("", "", "")
+    assert str(me) == f"{os.getuid()}@{me.host} (process {os.getpid()})"
+    assert not is_proven_dead(me, me)
+
+
+# documents
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"lease": None}, {"owner": None}, {"owner": {}}, {"pit": "x"}, {"ttl_seconds": "soon"}],
+)
+def test_a_lease_that_is_not_whole_is_damage(change: dict[str, object]) -> None:
+    whole = lease.Lease(3, "u", this_process(), KEY, PIT, 60.0, "then", 2)
+    assert parse_lease(json.dumps(whole.document()).encode(), "key") == whole
+    with pytest.raises(DamagedRepositoryError, match="not a whole lease"):
+        parse_lease(json.dumps({**whole.document(), **change}).encode(), "key")
+
+
+def test_what_a_later_bcn_adds_to_an_owner_is_ignored() -> None:
+    whole = lease.Lease(3, "u", this_process(), KEY, PIT, 60.0, "then", 2)
+    document = whole.document()
+    document["owner"]["mood"] = "fine"
+    assert parse_lease(json.dumps(document).encode(), "key") == whole
+
+
+def test_without_leases_nothing_is_held(storage: LocalStorage) -> None:
+    assert highest_lease(storage) == 0
+    assert find_held_lease(storage) is None
+    assert list(leased_pits(storage)) == []
