@@ -33,7 +33,7 @@ def test_without_a_file_there_are_defaults(tmp_path: Path) -> None:
 
 def test_the_example_of_the_documentation_loads_as_it_says(tmp_path: Path) -> None:
     [example] = re.findall(r"```toml\n(.*?)```", DOCS.read_text(), re.DOTALL)
-    settings = load(tmp_path, example, HOME="/home/ada")
+    settings = load(tmp_path, example, HOME="/users/ada")
     assert settings.catalog("prod") == CatalogSettings(
         "prod",
         "sql",
@@ -46,7 +46,7 @@ def test_the_example_of_the_documentation_loads_as_it_says(tmp_path: Path) -> No
     )
     lake = {"warehouse": f"{tmp_path}/lake"}
     assert settings.catalog("lake") == CatalogSettings("lake", "hadoop", lake)
-    nightly = RepositorySettings("nightly", "/home/ada/backups/nightly")
+    nightly = RepositorySettings("nightly", "/users/ada/backups/nightly")
     assert settings.repository("nightly") == nightly
     assert settings.spark == {"master": "local[*]", "spark.driver.memory": "2g"}
     assert settings.lease == LeaseSettings(60)
@@ -108,14 +108,14 @@ def test_relative_paths_start_at_the_file_or_at_the_current_folder(tmp_path: Pat
     inner = tmp_path / "conf" / "inner"
     inner.mkdir(parents=True)
     (tmp_path / "conf" / "bcn.toml").write_text(text)
-    environ = {"BCN_REPOSITORIES__E__LOCATION": "./repo", "HOME": "/home/ada"}
+    environ = {"BCN_REPOSITORIES__E__LOCATION": "./repo", "HOME": "/users/ada"}
     settings = load_settings(None, environ, inner)
     assert settings.catalog("a").properties["warehouse"] == f"{tmp_path}/wh"
     assert settings.catalog("b").properties["warehouse"] == "file:///x/../%20"
     assert settings.repository("r").location == "s3://b/../k"
     assert settings.repository("e").location == f"{inner}/repo"
     assert settings.repository("x/y") == RepositorySettings("", f"{inner}/x/y")
-    assert settings.repository("~/y").location == "/home/ada/y"
+    assert settings.repository("~/y").location == "/users/ada/y"
     assert settings.repository("/x//y/").location == "/x//y/"
     assert settings.repository("file:/x").location == "file:/x"
 
