@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from itertools import pairwise
 
 from bcn.errors import KeyExistsError, MissingKeyError, OverlapError, TargetExistsError
 from bcn.model import Json, PitId
+from bcn.repository.lease import Owner, is_proven_dead, this_process
 from bcn.restore.plan import Target
 from bcn.storage.open import Stores, canonical_location, overlaps
 from bcn.storage.protocol import StorageSpec
@@ -42,12 +44,13 @@ def check_apart(targets: Iterable[Target]) -> None:
 
 
 class Marker:
-    """A file at a target that says which restore is under way there."""
+    """A file at a target that says which restore is under way there, and whose it is."""
 
     def __init__(self, stores: Stores, target: Target, pit: PitId) -> None:
         self._storage, self._prefix = stores.resolve(target.location)
         self._key = f"{self._prefix}/{MARKER}"
         self._target = target
+        self._me = this_process()
         self._document: Json = {
             "version": "1",
             "pit": str(pit),
@@ -57,11 +60,27 @@ class Marker:
         }
 
     def is_ours(self) -> bool:
-        """Whether an earlier run of this very restore was here and did not end."""
-        try:
-            return bool(json.loads(self._storage.read(self._key)) == self._document)
-        except (MissingKeyError, ValueError):
+        """Whether an earlier run of this very restore was here and did not end.
+
+        Raises TargetExistsError while another process of this machine is at it.
+        """
+        found = self._load()
+        if {**found, "owner": None} != {**self._document, "owner": None}:
             return False
+        owner = _parse_owner(found.get("owner"))
+        if owner is not None and _is_neighbour(owner, self._me):
+            raise TargetExistsError(
+                f"{owner} is restoring {self._target.table} to {self._target.location}",
+                hint="wait for it, or choose another --target-table and --target-location",
+            )
+        return True
+
+    def _load(self) -> Json:
+        try:
+            found = json.loads(self._storage.read(self._key))
+        except (MissingKeyError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
     def check_empty(self) -> None:
         """Raises TargetExistsError if there are files that no unfinished run of ours left."""
@@ -75,8 +94,9 @@ class Marker:
             )
 
     def set(self) -> None:
-        """Say that this restore is under way."""
-        data = (json.dumps(self._document, indent=2) + "\n").encode()
+        """Say that this restore is under way, and that it is ours from now on."""
+        document = {**self._document, "owner": asdict(self._me)}
+        data = (json.dumps(document, indent=2) + "\n").encode()
         try:
             self._storage.write_once(self._key, data)
         except KeyExistsError:
@@ -84,7 +104,23 @@ class Marker:
                 raise TargetExistsError(
                     f"another restore is under way at {self._target.location}"
                 ) from None
+            self._storage.replace(self._key, data)
 
     def remove(self) -> None:
         """Say that it has ended."""
         self._storage.delete(self._key)
+
+
+def _parse_owner(document: object) -> Owner | None:
+    try:
+        return Owner(**document)  # type: ignore[arg-type]  # whatever is no owner is caught
+    except TypeError:
+        return None
+
+
+def _is_neighbour(owner: Owner, me: Owner) -> bool:
+    """Whether the owner is another process of this very machine, and there."""
+    machine = (me.boot_id, me.pid_namespace)
+    if not owner.boot_id or (owner.boot_id, owner.pid_namespace) != machine:
+        return False
+    return owner != me and not is_proven_dead(owner, me)

@@ -5,9 +5,17 @@ from __future__ import annotations
 import uuid
 
 from bcn.catalog.protocol import Catalog
-from bcn.errors import CatalogError, DamagedRepositoryError, UnsupportedCatalogError
+from bcn.errors import (
+    CatalogError,
+    DamagedRepositoryError,
+    MissingKeyError,
+    UnsupportedCatalogError,
+)
 from bcn.iceberg.metadata import parse_metadata, read_facts, relocate_metadata, render_metadata
-from bcn.model import Json
+from bcn.model import Json, sha256
+from bcn.repository.entry import Entry
+from bcn.repository.pit import PitManifest
+from bcn.repository.repository import Repository
 from bcn.restore.plan import Target, UuidPolicy
 from bcn.storage.open import Stores
 
@@ -57,6 +65,28 @@ def check_registered(stores: Stores, catalog: Catalog, target: Target, expected:
     found, wanted = read_facts(parse_metadata(storage.read(key))), read_facts(expected)
     if (found.snapshots, found.refs, found.uuid) != (wanted.snapshots, wanted.refs, wanted.uuid):
         raise CatalogError(f"{catalog.name} gives back {target.table} with another history")
+
+
+def create_namespace(catalog: Catalog, pit: PitManifest, target: Target) -> bool:
+    """Make the target's namespace, properties and all. Whether the catalog could hold those."""
+    known = {item.levels: item.properties for item in pit.namespaces}
+    properties = dict(known.get(target.record.table.namespace, {}))
+    for key in ("location", "owner"):
+        properties.pop(key, None)
+    is_held = catalog.keeps_namespace_properties or not properties
+    catalog.create_namespace(target.table.namespace, properties if is_held else {})
+    return is_held
+
+
+def load_metadata(repository: Repository, entry: Entry) -> bytes:
+    """The stored bytes of a table's metadata file. Raises DamagedRepositoryError."""
+    try:
+        data = repository.storage.read(entry.metadata_key)
+    except MissingKeyError:
+        raise DamagedRepositoryError(f"{entry.metadata_key} is missing") from None
+    if sha256(data) != entry.metadata_sha256:
+        raise DamagedRepositoryError(f"{entry.metadata_key} is damaged: SHA-256 does not match")
+    return data
 
 
 def load_document(data: bytes, target: Target) -> Json:

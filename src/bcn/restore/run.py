@@ -13,13 +13,11 @@ from bcn.engine.meter import MeterAddress, listen
 from bcn.engine.spark import Engine
 from bcn.errors import (
     BcnError,
-    DamagedRepositoryError,
-    MissingKeyError,
     TargetExistsError,
     UnknownPitError,
 )
 from bcn.iceberg.metadata import declared_roots, parse_metadata
-from bcn.model import Json, TableId, sha256
+from bcn.model import Json, TableId
 from bcn.repository.entry import Entry
 from bcn.repository.inventory import Slot
 from bcn.repository.pit import ObjectRecord, PitManifest
@@ -30,7 +28,9 @@ from bcn.restore.register import (
     build_metadata,
     check_properties,
     check_registered,
+    create_namespace,
     load_document,
+    load_metadata,
     metadata_location,
     new_uuid,
     save_metadata,
@@ -48,7 +48,7 @@ from bcn.restore.tasks import (
     StepResult,
     StepTask,
 )
-from bcn.storage.open import Stores, open_storage
+from bcn.storage.open import Stores, flush_places, open_storage
 from bcn.storage.protocol import StorageSpec
 from bcn.telemetry.progress import Progress, Silent, Stopwatch
 
@@ -138,6 +138,8 @@ class _Restore:
         todo = [table for table in tables if not table.is_back]
         if todo:
             self._restore(todo)
+        for table in tables:  # not before all are there, so that another run could go on
+            table.marker.remove()
         return self._report(tables)
 
     def _load_pit(self) -> PitManifest:
@@ -169,7 +171,7 @@ class _Restore:
 
     def _table(self, number: int, record: ObjectRecord) -> _Table:
         entry = self._repository.load_entry(record.entry)
-        data = self._load_metadata(entry)
+        data = load_metadata(self._repository, entry)
         target = self._target(number, record, entry, data)
         document = load_document(data, target)
         check_place(target, declared_roots(document), self._request.repository)
@@ -192,15 +194,6 @@ class _Restore:
             )
         return table
 
-    def _load_metadata(self, entry: Entry) -> bytes:
-        try:
-            data = self._repository.storage.read(entry.metadata_key)
-        except MissingKeyError:
-            raise DamagedRepositoryError(f"{entry.metadata_key} is missing") from None
-        if sha256(data) != entry.metadata_sha256:
-            raise DamagedRepositoryError(f"{entry.metadata_key} is damaged: SHA-256 does not match")
-        return data
-
     def _target(self, number: int, record: ObjectRecord, entry: Entry, data: bytes) -> Target:
         name = target_name(record, self._request)
         home = str(parse_metadata(data)["location"])
@@ -217,7 +210,7 @@ class _Restore:
         return self._catalog.default_location(name).rstrip("/")
 
     def _is_back(self, target: Target, marker: Marker) -> bool:
-        """Whether an earlier run registered the table and was stopped right after."""
+        """Whether an earlier run registered the table and was stopped before its end."""
         if not marker.is_ours():
             return False
         try:
@@ -226,6 +219,10 @@ class _Restore:
             pass
         else:
             return False
+        folder = metadata_location(self._catalog, target).rpartition("/")[0]
+        pointer = self._catalog.find_pointer(target.table)
+        if pointer is None or pointer.metadata_location.rpartition("/")[0] != folder:
+            return False  # somebody else's table has the name by now
         self._progress.message(f"{target.table} was restored by an earlier run")
         return True
 
@@ -340,26 +337,18 @@ class _Restore:
     def _register(self, tables: Sequence[_Table], documents: Mapping[int, Json]) -> None:
         self._progress.phase("registering")
         open_storage(self._run_value.scratch).delete_all("")
-        open_storage(StorageSpec(tables[0].target.location)).flush()
+        flush_places(move.new for table in tables for move in table.target.moves.moves)
         for table in tables:
             target, document = table.target, documents[table.target.number]
-            self._create_namespace(target)
+            if not create_namespace(self._catalog, self._pit, target):
+                self._warn(
+                    f"{self._catalog.name} cannot hold properties of {target.table.database}"
+                )
             location = metadata_location(self._catalog, target)
             save_metadata(self._stores, location, document)
             self._catalog.register(target.table, location)
             check_registered(self._stores, self._catalog, target, document)
-            table.marker.remove()
             table.metadata_location, table.uuid = location, document.get("table-uuid")
-
-    def _create_namespace(self, target: Target) -> None:
-        known = {item.levels: item.properties for item in self._pit.namespaces}
-        properties = dict(known.get(target.record.table.namespace, {}))
-        for key in ("location", "owner"):
-            properties.pop(key, None)
-        if properties and not self._catalog.keeps_namespace_properties:
-            self._warn(f"{self._catalog.name} cannot hold properties of {target.table.database}")
-            properties = {}
-        self._catalog.create_namespace(target.table.namespace, properties)
 
     def _report(self, tables: Sequence[_Table]) -> RestoreReport:
         return RestoreReport(
@@ -394,10 +383,9 @@ class _Restore:
         )
 
     def _recall(self, table: _Table) -> None:
-        """What an earlier run registered; its marker is not needed any more."""
+        """What an earlier run registered."""
         pointer = self._catalog.find_pointer(table.target.table)
         if pointer is not None:
             storage, key = self._stores.resolve(pointer.metadata_location)
             table.metadata_location = pointer.metadata_location
             table.uuid = parse_metadata(storage.read(key)).get("table-uuid")
-        table.marker.remove()

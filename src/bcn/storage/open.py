@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from bcn.storage.local import LocalStorage, local_path
 from bcn.storage.protocol import Storage, StorageSpec
@@ -27,6 +28,16 @@ class Stores:
         if "file:" not in self._opened:
             self._opened["file:"] = LocalStorage("/")
         return self._opened["file:"], path[1:]
+
+
+def flush_places(locations: Iterable[str]) -> None:
+    """Return when all that was written under these locations will survive a power cut."""
+    mounts: dict[int, Path] = {}
+    for path in (Path(local_path(location)) for location in locations):
+        if path.is_dir():
+            mounts.setdefault(path.stat().st_dev, path)
+    for path in mounts.values():
+        LocalStorage(str(path)).flush()
 
 
 def canonical_location(location: str) -> str:
