@@ -189,7 +189,7 @@ def test_a_backup_that_was_stopped_goes_on_when_it_is_run_again(
     process = folder.start("backup", "--catalog", "prod", "--limit-rate", "2K")
     _wait_for(folder.location / "data", process)
     process.send_signal(number)
-    _out, err = process.communicate(timeout=120)
+    _out, err = process.communicate(timeout=40)
     assert process.returncode == code, err
     assert f"error: stopped by {number.name}" in err
     assert "Traceback" not in err

@@ -124,15 +124,47 @@ class Engine:
             partitions = min(partitions, self.settings.jobs)
         numbered = list(enumerate(tasks))
         dealt = [numbered[start::partitions] for start in range(partitions)]
+        context = self.context
+        rows: list[Any] = []
+
+        def collect() -> None:
+            shares = context.parallelize(dealt, partitions)
+            rows.extend(shares.mapPartitions(_Partition(function)).collect())
+
         try:
-            shares = self.context.parallelize(dealt, partitions)
-            rows = shares.mapPartitions(_Partition(function)).collect()
-        except BaseException as error:
-            self._cancel()
-            if isinstance(error, Exception) and type(error).__module__.startswith("py"):
+            self._wait_for(collect)
+        except Exception as error:
+            if type(error).__module__.startswith("py"):
                 raise EngineError(f"a Spark job failed: {_first_lines(error)}") from error
             raise
         return self._unpack(rows)
+
+    def _wait_for(self, job: Callable[[], None]) -> None:
+        """Run a job; whatever stops the wait, such as a signal, cancels the job first.
+
+        A thread has one line to the JVM, and a job occupies it until it ends: the job gets a thread
+        of its own, so that this one is free to have it cancelled.
+        """
+        failures: list[BaseException] = []
+
+        def attempt() -> None:
+            try:
+                job()
+            except BaseException as error:  # noqa: BLE001  raised again by the thread that waits
+                failures.append(error)
+
+        thread = threading.Thread(target=attempt, name="bcn-spark-job", daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive():
+                thread.join(timeout=0.2)  # so that signals get a turn
+        except BaseException:
+            self._cancel()
+            thread.join(timeout=10)
+            raise
+        if failures:
+            self._cancel()
+            raise failures[0]
 
     def _unpack(self, rows: list[Any]) -> list[Any]:
         for _, attempt, process, _ in rows:
