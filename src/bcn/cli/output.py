@@ -17,6 +17,7 @@ from bcn.errors import BcnError, StorageError
 from bcn.model import Json
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_FIGURE = re.compile(r"\d[\d,.]*( [KMGTP]?i?B)?|[-?]")
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -49,11 +50,12 @@ def format_count(count: int, noun: str) -> str:
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Lines of columns; those of which every cell starts with a digit stand to the right."""
+    """Lines of columns; those with nothing but figures in them stand to the right."""
     cells = [[clean(str(cell)) for cell in row] for row in rows]
     widths = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]
     right = [
-        bool(cells) and all(line[i][:1].isdigit() for line in cells) for i in range(len(widths))
+        bool(cells) and all(_FIGURE.fullmatch(line[i]) for line in cells)
+        for i in range(len(widths))
     ]
     return [
         "  ".join(

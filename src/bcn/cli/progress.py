@@ -70,9 +70,10 @@ def figures(phase: Phase, now: float) -> str:
         return format_seconds(spent)
     size = _of(phase.size_bytes, phase.bytes_total, format_bytes)
     files = _of(phase.files, phase.files_total, "{:,}".format)
+    noun = "file" if files == "1" else "files"
     left = phase.seconds_left(now)
     last = format_seconds(spent) if left is None else f"{format_seconds(left)} left"
-    return f"{size}, {files} files, {format_bytes(phase.size_bytes / spent)}/s, {last}"
+    return f"{size}, {files} {noun}, {format_bytes(phase.size_bytes / spent)}/s, {last}"
 
 
 def _of(done: int, total: int | None, spell: Callable[[int], str]) -> str:

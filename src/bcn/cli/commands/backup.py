@@ -101,13 +101,15 @@ def _lines(app: App, report: BackupReport) -> list[str]:
 def _changes(report: BackupReport) -> list[str]:
     """A line for each table that is not unchanged."""
     rows = [
-        (item.status, item.table, f"{item.files_new:,}", format_bytes(item.bytes_new))
+        (item.status, item.table, f"{item.files_new:,}", format_bytes(item.bytes_new), "")
         for item in report.objects
         if item.status not in {"UNCHANGED", "FAILED"}
     ]
-    rows += [("FAILED", item.table, "-", item.message) for item in report.failed]
-    rows += [("DELETED", item.table, "-", f"since {item.deleted_at}") for item in report.deleted]
-    return [*format_table(("STATUS", "TABLE", "FILES", "NEW"), rows), ""] if rows else []
+    rows += [("FAILED", item.table, "-", "-", item.message) for item in report.failed]
+    rows += [
+        ("DELETED", item.table, "-", "-", f"since {item.deleted_at}") for item in report.deleted
+    ]
+    return [*format_table(("STATUS", "TABLE", "FILES", "NEW", ""), rows), ""] if rows else []
 
 
 def _summary(report: BackupReport) -> list[tuple[str, str]]:

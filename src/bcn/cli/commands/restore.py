@@ -103,13 +103,19 @@ def _lines(report: RestoreReport) -> list[str]:
     verb = "would restore" if report.dry_run else "restored"
     count = format_count(len(report.tables), "table")
     phases = ", ".join(f"{name} {format_seconds(spent)}" for name, spent in report.seconds.items())
-    copied = f"{format_bytes(report.bytes_copied)} in {format_count(report.files_copied, 'file')}"
-    found = f"{format_bytes(report.bytes_adopted)} in {format_count(report.files_adopted, 'file')}"
     return [
         *format_table(header, rows),
         "",
         f"{verb} {count} of PIT {report.pit} to catalog {clean(report.catalog)}",
-        f"copied  {copied}; {found} were there from an earlier try",
+        f"copied  {_copied(report)}",
         f"time    {format_seconds(sum(report.seconds.values()))} ({phases})",
         *(f"warning {clean(text)}" for text in report.warnings),
     ]
+
+
+def _copied(report: RestoreReport) -> str:
+    copied = f"{format_bytes(report.bytes_copied)} in {format_count(report.files_copied, 'file')}"
+    if not report.files_adopted:
+        return copied
+    found = f"{format_bytes(report.bytes_adopted)} in {format_count(report.files_adopted, 'file')}"
+    return f"{copied}; {found} were there from an earlier try"

@@ -79,9 +79,8 @@ def _find_error(report: VerifyReport) -> DamagedRepositoryError | None:
 def _lines(report: VerifyReport) -> list[str]:
     lines = _findings(report)
     verdict = "whole" if report.ok else "DAMAGED"
-    lines.append(
-        f"{verdict}: {len(report.pits):,} PITs of {format_count(report.objects, 'object')}"
-    )
+    pits, objects = len(report.pits), report.objects
+    lines.append(f"{verdict}: {format_count(pits, 'PIT')} of {format_count(objects, 'object')}")
     lines += [f"  {text}" for text in report.as_json()["proves"]]
     checked = f"{format_count(report.files_checked, 'file')}, {format_bytes(report.bytes_checked)}"
     hashed = f"{format_count(report.files_hashed, 'file')}, {format_bytes(report.bytes_hashed)}"
