@@ -135,7 +135,7 @@ class Engine:
             self._wait_for(collect)
         except Exception as error:
             if type(error).__module__.startswith("py"):
-                raise EngineError(f"a Spark job failed: {_first_lines(error)}") from error
+                raise EngineError(f"a Spark job failed: {_reason(error)}") from error
             raise
         return self._unpack(rows)
 
@@ -171,6 +171,9 @@ class Engine:
             self.stats.tasks += 1
             self.stats.retried += attempt > 0
             self.stats.processes.add(process)
+        for *_, result in rows:
+            if isinstance(result, BcnError):
+                raise result
         return [result for _, _, _, result in sorted(rows, key=lambda row: row[0])]
 
     def _cancel(self) -> None:
@@ -201,8 +204,15 @@ class _Partition:
         attempt = context.attemptNumber() if context else 0
         process = socket.gethostname(), os.getpid()
         for number, task in chain.from_iterable(shares):
-            yield number, attempt, process, self._function(task)
+            yield number, attempt, process, self._attempt(task)
         _quicken_worker()
+
+    def _attempt(self, task: Any) -> Any:
+        """The result, or the error that bcn can explain: trying again would not help there."""
+        try:
+            return self._function(task)
+        except BcnError as error:
+            return error
 
 
 def _quicken_worker() -> None:
@@ -216,6 +226,13 @@ def _quicken_worker() -> None:
         if isinstance(finder, zipimport.zipimporter):
             del sys.path_importer_cache[path]
     gc.freeze()
+
+
+def _reason(error: Exception) -> str:
+    """Why a job failed: the last line of a task's own traceback, if Spark's message has one."""
+    _, traceback, text = str(error).partition("Traceback (most recent call last):")
+    lines = [line.strip() for line in text.split("\n\tat ")[0].splitlines() if line.strip()]
+    return lines[-1][:600] if traceback and lines else _first_lines(error)
 
 
 def _first_lines(error: Exception) -> str:
