@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from bcn.backup.roots import UNRESOLVED, Roots
 from bcn.backup.tasks import (
@@ -38,7 +39,7 @@ from bcn.repository.inventory import (
     render_layer,
     totals,
 )
-from bcn.storage.open import open_storage
+from bcn.storage.open import Stores, open_storage
 from bcn.storage.protocol import Storage
 
 _ROWS_SCHEMA = pa.schema([*FILE_SCHEMA, *(COPIED_SCHEMA.field(name) for name in KNOWN_COLUMNS)])
@@ -112,23 +113,34 @@ def _distinct(rows: pa.Table) -> pa.Table:
 
 
 def _save_plan(task: GroupTask, scratch: Storage, files: pa.Table) -> PlanResult:
-    sizes = pc.fill_null(files["recorded_size_bytes"], 0)
-    order = pc.array_sort_indices(sizes, order="descending")
+    sizes = _sizes(files, task.tables)
+    order = np.argsort(-sizes, kind="stable")
+    sizes = sizes[order]
     files = files.select(["table_no", "root_id", "path", "kind"]).take(order)
-    sizes = np.asarray(pc.take(sizes, order), dtype=np.int64)
     ends = chunk_ends(sizes)
     save_part(scratch, plan_key(task.run, task.group.number), files, ends)
-    starts = [0, *ends]
     chunks = tuple(
         Chunk(task.group.number, number, end - start, int(sizes[start:end].sum()))
-        for number, (start, end) in enumerate(zip(starts, ends, strict=False))
+        for number, (start, end) in enumerate(zip([0, *ends], ends, strict=False))
     )
-    by_table = {}
-    numbers = np.asarray(files["table_no"])
-    for number, _ in task.group.units:
-        mask = numbers == number
-        by_table[number] = (int(mask.sum()), int(sizes[mask].sum()))
+    numbers = np.asarray(files["table_no"], dtype=np.int64)
+    least = max(task.tables) + 1
+    counts = np.bincount(numbers, minlength=least)
+    bytes_ = np.bincount(numbers, weights=sizes, minlength=least)
+    by_table = {number: (int(counts[number]), int(bytes_[number])) for number in task.tables}
     return PlanResult(chunks, len(sizes), int(sizes.sum()), by_table)
+
+
+def _sizes(files: pa.Table, tables: Mapping[int, TableRecipe]) -> NDArray[np.int64]:
+    """Sizes as recorded; the source is asked where nothing records one, as of manifest lists."""
+    sizes = np.array(pc.fill_null(files["recorded_size_bytes"], -1), dtype=np.int64)
+    stores = Stores()
+    unknown = np.flatnonzero(sizes < 0)
+    for position, row in zip(unknown.tolist(), files.take(unknown).to_pylist(), strict=True):
+        storage, key = stores.resolve(tables[row["table_no"]].location(row["root_id"], row["path"]))
+        stat = storage.find_stat(key)
+        sizes[position] = stat.size_bytes if stat else 0
+    return sizes
 
 
 def seal_group(task: GroupTask) -> list[SealedPart]:

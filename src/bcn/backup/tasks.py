@@ -70,9 +70,11 @@ class TableRecipe:
     groups: tuple[int, ...]
     parent_layers: tuple[Layer, ...] = ()
     layer_kind: str = "full"
-    carries: bool = (
-        False  # whether rows of the parent stay; a damaged parent only tells known files
-    )
+    carries: bool = False  # whether rows of the parent stay; a damaged one only tells known files
+
+    def location(self, root_id: int, path: str) -> str:
+        """Where a file is, as the table spells it."""
+        return f"{next(root.spelling for root in self.roots if root.id == root_id)}/{path}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,7 @@ class Repository:
     def _summarise(self, pit: PitId) -> Json | None:
         try:
             manifest = self.find_pit(pit)
-        except DamagedRepositoryError as error:
+        except (DamagedRepositoryError, StorageError) as error:
             return {"pit": str(pit), "damaged": str(error)}
         return None if manifest is None else summary_line(manifest)
 
