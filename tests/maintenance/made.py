@@ -106,6 +106,16 @@ class Made:
         return key
 
 
+def edit_column(column: str, value: object, row: int = 0) -> Callable[[pa.Table], pa.Table]:
+    def change(rows: pa.Table) -> pa.Table:
+        found = rows.to_pylist()
+        added = [item for item in found if item["change"] == "added" and item["kind"] == "data"]
+        added[row][column] = value
+        return pa.Table.from_pylist(found, rows.schema)
+
+    return change
+
+
 def flip(path: Path, position: int = -1) -> None:
     data = bytearray(path.read_bytes())
     data[position] ^= 1

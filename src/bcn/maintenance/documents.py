@@ -59,12 +59,17 @@ def _matches(patterns: Sequence[str], names: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CheckedEntry:
-    """An entry that is whole, with the newest checked PIT that names it."""
+    """An entry that is whole, with the checked PITs that name it and the newest one's record."""
 
     number: int
-    pit: PitId
+    pits: tuple[PitId, ...]
     record: ObjectRecord
     entry: Entry
+
+    @property
+    def pit(self) -> PitId:
+        """The newest of its PITs."""
+        return self.pits[-1]
 
 
 @dataclass(frozen=True)
@@ -186,7 +191,7 @@ class _Check:
     # entries
 
     def _entries(self, pits: Sequence[PitManifest]) -> Iterator[CheckedEntry]:
-        """Every distinct entry once, oldest first, with the newest PIT that names it."""
+        """Every distinct entry once, oldest first, with all PITs that name it."""
         found: dict[tuple[str, str], CheckedEntry | None] = {}
         for pit in pits:
             for record in filter(self._selection.takes, pit.objects):
@@ -196,7 +201,7 @@ class _Check:
                 known = found[identity]
                 if known is not None:
                     self._compare(known.entry, record, pit.pit)
-                    found[identity] = replace(known, pit=pit.pit, record=record)
+                    found[identity] = replace(known, pits=(*known.pits, pit.pit), record=record)
         return (item for item in found.values() if item is not None)
 
     def _load_entry(self, number: int, pit: PitId, record: ObjectRecord) -> CheckedEntry | None:
@@ -210,7 +215,7 @@ class _Check:
             text = f"entry {record.entry.key} does not begin with its only full layer: {kinds}"
             self._find(record.entry.key, text, (pit, record))
             return None
-        return CheckedEntry(number, pit, record, entry)
+        return CheckedEntry(number, (), record, entry)
 
     def _compare(self, entry: Entry, record: ObjectRecord, pit: PitId) -> None:
         """What a PIT repeats of an entry is what the entry says."""

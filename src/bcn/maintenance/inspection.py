@@ -23,6 +23,7 @@ from bcn.maintenance.verify_tasks import (
     HashTask,
     InspectResult,
     InspectTask,
+    NeedTask,
     Unit,
     hash_key,
     manifests_key,
@@ -33,6 +34,7 @@ from bcn.repository.inventory import (
     REMOVED,
     Slot,
     fold_layer,
+    load_inventory,
     load_layer_part,
     manifest_names,
     slot_of,
@@ -248,6 +250,21 @@ def _save_plan(
         Chunk(group, number, end - start, int(sizes[start:end].sum()))
         for number, (start, end) in enumerate(zip([0, *ends], ends, strict=False))
     )
+
+
+def find_needs(task: NeedTask) -> list[tuple[str, int]]:
+    """Which chains need which of the keys, as pairs. A chain that cannot be folded was told."""
+    repository, keys = open_storage(task.run.repository), pa.array(sorted(task.keys), pa.string())
+    needs: list[tuple[str, int]] = []
+    for unit in task.units:
+        for chain in unit.chains:
+            try:
+                rows = load_inventory(repository, chain.layers, unit.slot)
+            except BcnError:
+                continue
+            found = pc.unique(rows["key"].filter(pc.is_in(rows["key"], keys)))
+            needs += [(key, chain.number) for key in found.to_pylist()]
+    return needs
 
 
 # level 3

@@ -30,7 +30,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a check noticed. `pit` is one that it concerns; others may share it."""
+    """One thing that a check noticed: `pits` are all checked ones it concerns, `pit` is one."""
 
     level: int
     severity: Severity
@@ -38,6 +38,7 @@ class Finding:
     object: str | None
     key: str | None
     message: str
+    pits: tuple[str, ...] = ()
 
     def as_json(self) -> Json:
         """The documented object."""
@@ -45,6 +46,7 @@ class Finding:
             "level": self.level,
             "severity": str(self.severity),
             "pit": self.pit,
+            "pits": list(self.pits),
             "object": self.object,
             "key": self.key,
             "message": self.message,

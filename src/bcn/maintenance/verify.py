@@ -6,7 +6,7 @@ import math
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from bcn.engine.meter import listen
 from bcn.engine.spark import Engine
 from bcn.errors import UsageError
 from bcn.maintenance.documents import CheckedEntry, Documents, Selection, check_documents
-from bcn.maintenance.inspection import hash_chunks, inspect_group
+from bcn.maintenance.inspection import find_needs, hash_chunks, inspect_group
 from bcn.maintenance.rehearsal import Rehearsal
 from bcn.maintenance.report import LEVELS, Finding, Findings, Reading, Severity, VerifyReport
 from bcn.maintenance.verify_tasks import (
@@ -24,6 +24,7 @@ from bcn.maintenance.verify_tasks import (
     InspectResult,
     InspectTask,
     MetadataTask,
+    NeedTask,
     SnapshotSum,
     Unit,
     VerifyRun,
@@ -119,7 +120,8 @@ class _Verify:
         if level >= 5:
             with self._watch.phase("reading"):
                 self._read(documents, sums)
-        return self._report(documents, started_at)
+        findings = self._with_pits(documents.entries)
+        return self._report(documents, started_at, findings)
 
     def _each(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         """Small work runs here, so that looking at a small repository needs no Spark."""
@@ -138,6 +140,7 @@ class _Verify:
         tasks = [
             InspectTask(self._run, number, group) for number, group in enumerate(_groups(units))
         ]
+        self._groups = [task.units for task in tasks]
         results = self._each(inspect_group, tasks)
         for result in results:
             self._findings.merge(result.findings, result.omitted)
@@ -244,14 +247,30 @@ class _Verify:
             self._findings.merge(tuple(findings), 0)
         rehearsal.close()
 
-    def _report(self, documents: Documents, started_at: datetime) -> VerifyReport:
+    # in the end
+
+    def _with_pits(self, entries: Sequence[CheckedEntry]) -> list[Finding]:
+        """All findings, each with every point in time that needs what is hurt."""
+        pits = {item.number: item.pits for item in entries}
+        by_entry = {(str(item.pit), str(item.record.table)): item.pits for item in entries}
+        keys = frozenset(item.key for item in self._findings.items if item.key and item.level > 1)
+        needs: dict[str, set[PitId]] = defaultdict(set)
+        tasks = [NeedTask(self._run, units, keys) for units in self._groups] if keys else []
+        for found in self._each(find_needs, tasks):
+            for key, number in found:
+                needs[key].update(pits[number])
+        return [_with_pits(item, needs, by_entry) for item in self._findings.items]
+
+    def _report(
+        self, documents: Documents, started_at: datetime, findings: Sequence[Finding]
+    ) -> VerifyReport:
         return VerifyReport(
             repository=self._request.repository.location,
             level=self._request.level,
             started_at=started_at,
             pits=documents.pits,
             objects=len({item.entry.object_id for item in documents.entries}),
-            findings=tuple(sorted(self._findings.items, key=lambda item: item.level)),
+            findings=tuple(sorted(findings, key=lambda item: item.level)),
             omitted=self._findings.omitted,
             files_checked=self._counts.files,
             bytes_checked=self._counts.size_bytes,
@@ -261,6 +280,18 @@ class _Verify:
             readings=tuple(self._counts.readings),
             seconds=self._watch.seconds,
         )
+
+
+def _with_pits(
+    finding: Finding,
+    needs: Mapping[str, set[PitId]],
+    by_entry: Mapping[tuple[str, str], tuple[PitId, ...]],
+) -> Finding:
+    if finding.pit is None:
+        return finding
+    own = by_entry.get((finding.pit, finding.object or ""), (PitId(finding.pit),))
+    concerned = sorted({*own, *needs.get(finding.key or "", ())})
+    return replace(finding, pits=tuple(str(pit) for pit in concerned))
 
 
 def _chain(item: CheckedEntry) -> Chain:

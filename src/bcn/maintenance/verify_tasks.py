@@ -106,6 +106,15 @@ class InspectResult:
 
 
 @dataclass(frozen=True, slots=True)
+class NeedTask:
+    """Keys that are hurt, and units that may need them."""
+
+    run: VerifyRun
+    units: tuple[Unit, ...]
+    keys: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class HashTask:
     """Chunks of files to hash."""
 
