@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from bcn.errors import (
     OverlapError,
     UnsupportedTableError,
 )
-from bcn.model import TableId
+from bcn.model import PitId, TableId
 from bcn.repository import layout
 from bcn.repository.lease import find_held_lease
 
@@ -255,6 +256,19 @@ def test_a_writer_that_lost_its_lease_publishes_nothing(small: SmallPlace) -> No
     assert small.stored("pit_manifests/*/manifest.json") == []
     assert small.product.repository.document["last_pit"] is None
     assert small.stored("pits.jsonl") == []
+
+
+def test_the_id_of_a_run_that_failed_is_not_used_again(small: SmallPlace) -> None:
+    """Though the clock stands still: what the failed run wrote bears its id."""
+    small.add(2)
+    moment = datetime(2026, 8, 20, tzinfo=UTC)
+
+    def fail() -> None:
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        small.backup(at=moment, progress=AtPhase("publishing", fail))
+    assert small.backup(at=moment).pit > PitId.of(moment)
 
 
 def test_all_that_a_pit_names_is_stored_before_the_pit_is(small: SmallPlace) -> None:

@@ -18,6 +18,7 @@ from bcn.errors import (
     TargetExistsError,
 )
 from bcn.restore.place import MARKER
+from bcn.storage.local import sync_mount
 
 pytestmark = pytest.mark.spark
 
@@ -133,12 +134,13 @@ def test_an_unfinished_restore_of_another_pit_is_not_gone_on_with(small: SmallPl
         small.restore()
 
 
-def test_a_name_that_is_taken_is_refused(small: SmallPlace) -> None:
+def test_a_name_that_is_taken_is_refused_before_anything_is_copied(small: SmallPlace) -> None:
     small.add(2)
     small.backup()
     first = small.restore()
     with pytest.raises(TargetExistsError, match="exists"):
         small.restore(target_location=str(small.folder / "elsewhere"))
+    assert not (small.folder / "elsewhere").exists()
     found = small.find_restored()
     assert found is not None
     assert found.metadata_location == first.tables[0].metadata_location
@@ -180,6 +182,24 @@ def test_a_file_that_is_not_there_or_too_short_is_noticed_before_the_table_appea
     with pytest.raises(DamagedRepositoryError, match=name):
         small.restore(progress=AtPhase("checking", lambda: harm(path)))
     assert small.find_restored() is None
+
+
+def test_a_table_is_on_the_disk_before_it_appears(
+    small: SmallPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small.add(2)
+    small.backup()
+    seen: list[set[str]] = []
+
+    def flush(descriptor: int) -> None:
+        seen.append({path.name for path in (small.folder / "target").rglob("*") if path.is_file()})
+        sync_mount(descriptor)
+
+    monkeypatch.setattr("bcn.storage.local.sync_mount", flush)
+    report = small.restore()
+    metadata = Path(report.tables[0].metadata_location).name
+    whole = {"f0.parquet", "f1.parquet", "one.parquet", "both.parquet", "m0.avro", "snap-1.avro"}
+    assert any(whole <= names and metadata not in names for names in seen)
 
 
 def test_in_place_the_manifests_that_were_copied_are_checked_too(small: SmallPlace) -> None:

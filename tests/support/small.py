@@ -148,11 +148,13 @@ class SmallPlace:
         *,
         progress: Silent | None = None,
         catalog: Catalog | Wrapped | None = None,
+        at: datetime | None = None,
         **more: Any,
     ) -> BackupReport:
         request = BackupRequest(self.product.spec, SCOPE, **more)
         opened: Any = self.product.open if catalog is None else lambda _: catalog
-        return run_backup(request, opened, self.product.engine, lambda: datetime.now(UTC), progress)
+        now = lambda: at or datetime.now(UTC)  # noqa: E731  a clock, that may stand still
+        return run_backup(request, opened, self.product.engine, now, progress)
 
     def restore(
         self,

@@ -1,0 +1,13 @@
+"""All mutants, by the part of the product that they change."""
+
+from __future__ import annotations
+
+from tests.mutants import backup, iceberg, repository, restore
+from tests.mutants.mutant import Mutant
+
+MUTANTS: tuple[Mutant, ...] = (
+    *iceberg.MUTANTS,
+    *repository.MUTANTS,
+    *backup.MUTANTS,
+    *restore.MUTANTS,
+)
