@@ -133,7 +133,8 @@ def _save_plan(task: GroupTask, scratch: Storage, files: pa.Table) -> PlanResult
 
 def _sizes(files: pa.Table, tables: Mapping[int, TableRecipe]) -> NDArray[np.int64]:
     """Sizes as recorded; the source is asked where nothing records one, as of manifest lists."""
-    sizes = pc.fill_null(files["recorded_size_bytes"], -1).to_numpy().copy()
+    recorded = pc.fill_null(files["recorded_size_bytes"], -1)
+    sizes: NDArray[np.int64] = recorded.to_numpy().copy()
     stores = Stores()
     unknown = np.flatnonzero(sizes < 0)
     for position, row in zip(unknown.tolist(), files.take(unknown).to_pylist(), strict=True):

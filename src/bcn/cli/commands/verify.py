@@ -72,7 +72,7 @@ def _find_error(report: VerifyReport) -> DamagedRepositoryError | None:
     count = sum(item.severity == "error" for item in report.findings) + report.omitted
     return DamagedRepositoryError(
         f"{format_count(count, 'error')} in {report.repository}",
-        hint="points in time that no error names are whole; take a new backup now",
+        hint="take a new backup now, while the source is there",
     )
 
 
@@ -82,6 +82,8 @@ def _lines(report: VerifyReport) -> list[str]:
     pits, objects = len(report.pits), report.objects
     lines.append(f"{verdict}: {format_count(pits, 'PIT')} of {format_count(objects, 'object')}")
     lines += [f"  {text}" for text in report.as_json()["proves"]]
+    if not report.ok:
+        lines += _whole_pits(report)
     checked = f"{format_count(report.files_checked, 'file')}, {format_bytes(report.bytes_checked)}"
     hashed = f"{format_count(report.files_hashed, 'file')}, {format_bytes(report.bytes_hashed)}"
     phases = ", ".join(f"{name} {format_seconds(spent)}" for name, spent in report.seconds.items())
@@ -91,6 +93,16 @@ def _lines(report: VerifyReport) -> list[str]:
         f"hashed  {hashed}",
         f"time    {format_seconds(sum(report.seconds.values()))} ({phases})",
     ]
+
+
+def _whole_pits(report: VerifyReport) -> list[str]:
+    """What can still be restored, said only if every error was listed."""
+    if report.omitted:
+        return []
+    errors = [item for item in report.findings if item.severity == "error"]
+    hurt = {pit for item in errors for pit in (*item.pits, item.pit)}
+    whole = [str(pit) for pit in report.pits if str(pit) not in hurt]
+    return [f"  not hurt: {', '.join(whole)}" if whole else "  every point in time is hurt"]
 
 
 def _findings(report: VerifyReport) -> list[str]:
