@@ -81,8 +81,9 @@ def _lines(report: VerifyReport) -> list[str]:
     verdict = "whole" if report.ok else "DAMAGED"
     pits, objects = len(report.pits), report.objects
     lines.append(f"{verdict}: {format_count(pits, 'PIT')} of {format_count(objects, 'object')}")
-    lines += [f"  {text}" for text in report.as_json()["proves"]]
-    if not report.ok:
+    if report.ok:
+        lines += [f"  {text}" for text in report.as_json()["proves"]]
+    else:
         lines += _whole_pits(report)
     checked = f"{format_count(report.files_checked, 'file')}, {format_bytes(report.bytes_checked)}"
     hashed = f"{format_count(report.files_hashed, 'file')}, {format_bytes(report.bytes_hashed)}"
