@@ -80,7 +80,7 @@ class Stage:
         """A numbered headline before, the seconds after."""
         self.steps += 1
         begun = time.monotonic()
-        say("", f"{self.steps}. {title}", "")
+        say("", f"{self.steps}. {title}")
         yield
         say(f"   [{time.monotonic() - begun:.1f} s]")
 
@@ -118,7 +118,7 @@ def play(stage: Stage) -> None:
     clear(stage.folder)
     say(f"Everything happens in {stage.folder}; commands are typed in there.")
     with open_spark(stage) as spark:
-        with stage.step("Three databases: partitions, updates, deletes, a branch, a tag"):
+        with stage.step("Three databases, changed merge-on-read: v2 and v3 deletes in them"):
             make_databases(spark, "prod")
             first = write(spark, FIRST_WEEKS)
         back_up(stage)
@@ -135,7 +135,7 @@ def play(stage: Stage) -> None:
 def open_spark(stage: Stage) -> Iterator[Any]:
     """A session that knows the demo's catalogs; gone afterwards, with all that it left behind."""
     folder = stage.folder
-    with stage.step("Spark, to write and to read with"):
+    with stage.step("Spark starts"):
         spark = start_spark(folder / "scratch")
     try:
         add_hadoop_catalog(spark, "prod", folder / "warehouse")
@@ -155,8 +155,10 @@ def write(spark: Any, chapters: Sequence[Chapter]) -> dict[str, Reading]:
     tables = read_catalog(spark, "prod")
     rows = sum(reading["branch main"].count for reading in tables.values())
     versions = sum(len(reading) for reading in tables.values())
-    say("", f"   Kept for the proof: row counts and digests of {versions} snapshots, branches and")
-    say(f"   tags of {len(tables)} tables, which have {rows:,} rows now.")
+    say(
+        f"   {len(tables)} tables, {rows:,} rows; {versions} snapshots, branches and tags, read and"
+    )
+    say("   noted for the proof: number of rows and SHA-256 of all values")
     return tables
 
 
@@ -165,30 +167,27 @@ def back_up(stage: Stage) -> None:
     with stage.step("Settings, and a backup of the whole catalog"):
         text = SETTINGS.format(folder=stage.folder)
         (stage.folder / "bcn.toml").write_text(text, encoding="utf-8")
-        say("$ cat bcn.toml", text)
+        say("$ cat bcn.toml", *filter(None, text.splitlines()), "")
         stage.run("backup", "--repo", "nightly", "--catalog", "prod")
 
 
 def back_up_again(stage: Stage) -> None:
     """The second backup, and what the repository has then."""
-    with stage.step("The second backup needs no names and copies only what is new"):
+    with stage.step("The second backup needs no names, and copies what is new"):
         stage.run("backup", "--label", "reason=demo")
-    with stage.step("What the repository holds, and whether every byte of it is what it was"):
+    with stage.step("What the repository holds; whether every byte is what it was"):
         stage.run("list", "--pit", "latest")
-        say("")
         stage.run("describe")
-        say("")
         stage.run("verify", "--level", "3")
 
 
 def lose_and_restore(stage: Stage) -> None:
     """The source goes; both points in time come back, each in a place of its own."""
-    with stage.step("Disaster: the warehouse is gone"):
+    with stage.step("Disaster: the warehouse is gone. The newest PIT comes back in catalog dr"):
         say("$ mv warehouse warehouse.gone")
         (stage.folder / "warehouse").rename(stage.folder / "warehouse.gone")
-    with stage.step("The newest point in time comes back in another catalog"):
         stage.run("restore", "--pit", "latest", "--target-catalog", "dr")
-    with stage.step("The one before, with the table that was dropped, in a third"):
+    with stage.step("The PIT before, with the table that was dropped, in catalog yesterday"):
         stage.run("restore", "--pit", "latest~1", "--target-catalog", "yesterday")
 
 
@@ -220,8 +219,7 @@ def show_verdicts(verdicts: Sequence[Verdict]) -> None:
         say(f"   {item.table:<{width}}  {figures}  {item.refs}")
         say(*(f"      Spark: {text}" for text in item.spark_differences))
         say(*(f"      pyiceberg: {text}" for text in item.pyiceberg_differences))
-    say("", "   Spark: equal when each snapshot, branch and tag has the rows that it had in the")
-    say("   source (number of rows, and SHA-256 of all values); pyiceberg: equal numbers of rows.")
+    say("   SPARK: number of rows and SHA-256 of all values. PYICEBERG: number of rows.")
 
 
 def show_ways_on(stage: Stage) -> None:

@@ -34,7 +34,7 @@ class Chapter:
 FIRST_WEEKS = (
     Chapter(
         "sales.orders",
-        "v2, by month: 2,000 orders, updates, merge-on-read deletes, a new column, tag q1",
+        "v2, by month: updates, deletes, a new column, tag q1",
         (
             """CREATE TABLE sales.orders USING iceberg PARTITIONED BY (months(ordered_at))
             TBLPROPERTIES ('format-version'='2') AS
@@ -55,7 +55,7 @@ FIRST_WEEKS = (
     ),
     Chapter(
         "sales.order_lines",
-        "v3, 4 buckets: 4,000 lines, returned ones deleted by deletion vectors",
+        "v3, 4 buckets: returned lines deleted",
         (
             """CREATE TABLE sales.order_lines USING iceberg PARTITIONED BY (bucket(4, order_id))
             TBLPROPERTIES ('format-version'='3') AS
@@ -67,7 +67,7 @@ FIRST_WEEKS = (
     ),
     Chapter(
         "crm.customers",
-        "v3, by country: 400 customers, a merge, a renamed column, branch cleanup",
+        "v3, by country: a merge, a renamed column, branch cleanup",
         (
             """CREATE TABLE crm.customers USING iceberg PARTITIONED BY (country)
             TBLPROPERTIES ('format-version'='3') AS
@@ -96,7 +96,7 @@ FIRST_WEEKS = (
     ),
     Chapter(
         "ops.events",
-        "v3, by day: 1,500 events, noise deleted by deletion vectors",
+        "v3, by day: a nested column, noise deleted",
         (
             """CREATE TABLE ops.events USING iceberg PARTITIONED BY (days(at))
             TBLPROPERTIES ('format-version'='3') AS
