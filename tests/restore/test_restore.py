@@ -1,4 +1,4 @@
-"""Restores into other names, places and catalogs; what is refused, and what is noticed before it is too late."""
+"""Restores into other names, places and catalogs; what is refused, and what is noticed in time."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_what_cannot_be_kept_exactly_is_refused_and_nothing_is_published(
 ) -> None:
     shape.build(place.world)
     assert shape.broken_claims(place.world) == []
-    with pytest.raises(UnsupportedTableError, match="encrypted|format version 4"):
+    with pytest.raises(UnsupportedTableError, match=r"encrypted|format version 4"):
         place.product.backup(place.scope)
     assert place.product.repository.pit_ids() == []
 
@@ -251,3 +251,26 @@ def test_a_restored_table_can_be_written_and_stays_in_its_place(
     forbidden = [str(away), str(place.product.location)]
     assert check_still_works(spark, name, new_roots, forbidden) == []
     assert digest_tree(place.product.location) == repository
+
+
+def test_notes_of_a_stopped_restore_are_not_believed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stopped run of two tables numbers them otherwise than a run of one of them."""
+    backed_up(place, "shapes.one", "shapes.two")
+    rows = place.rows("shapes.two")
+    with monkeypatch.context() as patched:
+        patched.setattr("bcn.restore.run._Restore._check", _stop)
+        with pytest.raises(KeyboardInterrupt):
+            place.product.restore(tables=("t*", "o*"), target_catalog=place.target)
+    scratch = place.folder / "target/shapes/one/.bcn-restore"
+    assert list((scratch / "rewritten").rglob("*.parquet"))
+    moved = place.folder / "target/shapes/two/.bcn-restore"
+    scratch.rename(moved)
+    report = place.product.restore(tables=("two",), target_catalog=place.target)
+    assert place.restored_rows(report) == rows
+    assert not moved.exists()
+
+
+def _stop(_: object) -> None:
+    raise KeyboardInterrupt

@@ -233,6 +233,7 @@ class _Restore:
         for table in tables:
             table.marker.set()
         scratch = StorageSpec(f"{tables[0].target.location}/{SCRATCH}")
+        open_storage(scratch).delete_all("")  # sizes that a stopped run noted are not ours
         self._run_value = RestoreRun(self._request.repository, scratch)
         self._recipes = {table.target.number: table.recipe for table in tables}
         self._sort(tables)
