@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from examples.demo_warehouse import DemoFailedError
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ def _iter_differences(source: Mapping[str, Any], restored: Mapping[str, Any]) ->
 
 
 def read_catalog(spark: Any, catalog: str) -> dict[str, Reading]:
-    """Every table of a catalog, read by Spark."""
+    """Every table of a catalog, read by Spark. Raises DemoFailedError."""
     names = [
         f"{database.namespace}.{table.tableName}"
         for database in spark.sql(f"SHOW NAMESPACES IN {catalog}").collect()
@@ -97,9 +100,21 @@ def read_catalog(spark: Any, catalog: str) -> dict[str, Reading]:
 
 def _read_table(spark: Any, name: str) -> Reading:
     """Every snapshot, branch and tag of a table, in one Spark job."""
-    frames = [_summarise(spark, name, version) for version in _iter_versions(spark, name)]
-    union = functools.reduce(lambda left, right: left.union(right), frames)
-    return {row.version: Rows(row["rows"], row.digest) for row in union.collect()}
+    with _reading("Spark", name):
+        frames = [_summarise(spark, name, version) for version in _iter_versions(spark, name)]
+        union = functools.reduce(lambda left, right: left.union(right), frames)
+        return {row.version: Rows(row["rows"], row.digest) for row in union.collect()}
+
+
+@contextmanager
+def _reading(reader: str, table: str) -> Iterator[None]:
+    """Say in one line which table cannot be read; readers fail in all kinds of ways."""
+    try:
+        yield
+    except Exception as error:
+        causes = [line.strip() for line in str(error).splitlines() if "Caused by" in line]
+        reason = causes[-1] if causes else str(error).split("\n", 1)[0]
+        raise DemoFailedError(f"{reader} cannot read {table}: {reason}") from error
 
 
 def _iter_versions(spark: Any, name: str) -> Iterator[str]:
@@ -123,13 +138,16 @@ def _summarise(spark: Any, name: str, version: str) -> Any:
 
 
 def count_catalog(name: str, database: Path) -> dict[str, dict[str, int]]:
-    """The number of rows in every version of every table of a SQLite catalog, by pyiceberg."""
+    """The number of rows in every version of every table of a SQLite catalog, by pyiceberg.
+
+    Raises DemoFailedError.
+    """
     from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415  slow to import
 
     catalog = SqlCatalog(name, uri=f"sqlite:///{database}", init_catalog_tables="false")
     try:
         return {
-            ".".join(table): _count_table(catalog.load_table(table))
+            ".".join(table): _count_table(catalog, table)
             for namespace in catalog.list_namespaces()
             for table in catalog.list_tables(namespace)
         }
@@ -137,8 +155,10 @@ def count_catalog(name: str, database: Path) -> dict[str, dict[str, int]]:
         catalog.close()
 
 
-def _count_table(table: Any) -> dict[str, int]:
-    versions = {f"snapshot {item.snapshot_id}": item.snapshot_id for item in table.snapshots()}
-    for name, ref in table.refs().items():
-        versions[f"{ref.snapshot_ref_type.value} {name}"] = ref.snapshot_id
-    return {key: table.scan(snapshot_id=number).count() for key, number in versions.items()}
+def _count_table(catalog: Any, name: tuple[str, ...]) -> dict[str, int]:
+    with _reading("pyiceberg", ".".join(name)):
+        table = catalog.load_table(name)
+        versions = {f"snapshot {item.snapshot_id}": item.snapshot_id for item in table.snapshots()}
+        for ref, target in table.refs().items():
+            versions[f"{target.snapshot_ref_type.value} {ref}"] = target.snapshot_id
+        return {key: table.scan(snapshot_id=number).count() for key, number in versions.items()}

@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from examples.demo import MARKER, Stage, clear, main
-from examples.demo_proof import Rows, judge
-from examples.demo_warehouse import DemoFailedError
+from examples.demo import MARKER, Stage, clear, main, prove
+from examples.demo_proof import Rows, judge, read_catalog
+from examples.demo_warehouse import DemoFailedError, add_sqlite_catalog
 
 ROOT = Path(__file__).parents[1]
 SOURCE = {"sales.orders": {"snapshot 1": Rows(3, "aa"), "branch main": Rows(3, "aa")}}
@@ -75,6 +76,24 @@ def test_the_restored_tables_have_both_kinds_of_deletes(played: tuple[Path, str]
     assert list((folder / "dr/sales/order_lines/data").rglob("*.puffin"))
     assert not (folder / "warehouse").exists()
     assert not (folder / "scratch").exists()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_changed_row_and_a_lost_file_of_a_restored_table_are_found(
+    played: tuple[Path, str], spark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, session = played[0], spark.newSession()
+    add_sqlite_catalog(session, "dr", folder / "dr.db", folder / "dr")
+    source = {"dr": read_catalog(session, "dr")}
+    prove(Stage(folder, os.environ), session, source)
+    session.sql("UPDATE dr.ops.readings SET value = value + 1 WHERE sensor = 'sensor-3'")
+    with pytest.raises(DemoFailedError, match=r"^not as in the source: dr\.ops\.readings$"):
+        prove(Stage(folder, os.environ), session, source)
+    assert "Spark: branch main: Rows(count=1200" in capsys.readouterr().out
+    next((folder / "dr/crm/campaigns/data").glob("*.parquet")).unlink()
+    with pytest.raises(DemoFailedError, match=r"^Spark cannot read dr\.crm\.campaigns: "):
+        prove(Stage(folder, os.environ), session, source)
 
 
 @pytest.mark.spark
