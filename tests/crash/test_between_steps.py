@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.crash.faults import Fault, Here, Killed, Steps, watched
-from tests.support.command import Desk, Source, open_desk
-from tests.support.compare import unreferenced_files
 
 from bcn.errors import Interrupted, StorageFullError
 from bcn.maintenance.verify import VerifyRequest, run_verify
@@ -20,6 +17,9 @@ from bcn.model import PitId, TableId
 from bcn.repository.lease import LeaseSettings, find_held_lease
 from bcn.repository.repository import Scope
 from bcn.storage.protocol import StorageSpec
+from tests.crash.faults import Fault, Here, Killed, Steps, watched
+from tests.support.command import Desk, Source, open_desk
+from tests.support.compare import unreferenced_files
 
 EXPECTED = {"t": 13, "u": 9, "v": 5}
 SHORT = LeaseSettings(ttl_seconds=0.02)  # a killed run is this very process, so it looks alive

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -250,10 +250,13 @@ def wait_for_end(leader: int, seconds: float = 15) -> dict[int, str]:
     return left
 
 
-def wait_until(condition: Any, seconds: float = 60) -> None:
-    """Return when the condition holds. Fails if it does not in time."""
+def wait_until(
+    condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 90
+) -> None:
+    """Return when the condition holds. Fails if the process ends before, or it takes too long."""
     end = time.monotonic() + seconds
     while not condition():
+        assert process.poll() is None, f"it ended too early: {answer_of(process)}"
         assert time.monotonic() < end, "what was waited for did not happen"
         time.sleep(0.02)
 

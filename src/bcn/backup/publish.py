@@ -105,6 +105,34 @@ def save_entry(
     )
 
 
+def status_of(work: Work) -> str:
+    """What became of an object since the parent PIT."""
+    if work.parent_record is None:
+        return "NEW"
+    return "CHANGED" if work.parent_record.table == work.table else "RENAMED"
+
+
+def planned_record(work: Work, new: tuple[int, int]) -> ObjectRecord:
+    """What the record of a work would be; its entry does not exist."""
+    facts, source = work.source.facts, work.source
+    known = (work.parent.files, work.parent.size_bytes) if work.parent else (0, 0)
+    return ObjectRecord(
+        object_id=work.object_id,
+        type=source.pointer.kind,
+        table=work.table,
+        status=status_of(work),
+        entry=EntryRef("", "", 0),
+        metadata_location=source.pointer.metadata_location,
+        metadata_version=source.version,
+        metadata_sha256=source.sha256,
+        files=known[0] + new[0],
+        size_bytes=known[1] + new[1],
+        snapshots=len(facts.snapshots) if facts else 0,
+        files_new=new[0],
+        bytes_new=new[1],
+    )
+
+
 def publish(repository: Repository, lease: HeldLease, pit: PitManifest) -> None:
     """Flush all that the PIT needs, then create it. From here on the backup exists."""
     repository.storage.flush()

@@ -14,8 +14,10 @@ from bcn.backup.damage import damaged_snapshots
 from bcn.backup.plan import deleted_namespaces, deletions, renames
 from bcn.backup.publish import (
     build_entry,
+    planned_record,
     publish,
     save_entry,
+    status_of,
     stored_metadata,
     write_derived,
 )
@@ -27,12 +29,12 @@ from bcn.backup.tasks import Failure, Run, SealedPart
 from bcn.backup.work import Work
 from bcn.catalog.protocol import Catalog
 from bcn.engine.spark import Engine
-from bcn.errors import NoRepositoryError, NoSuchTableError
+from bcn.errors import NoRepositoryError, NoSuchTableError, RefusedError
 from bcn.model import Json, PitId, iso
 from bcn.repository import layout
 from bcn.repository.entry import Entry
 from bcn.repository.lease import HeldLease, LeaseSettings, Lessor, leased_pits
-from bcn.repository.pit import EntryRef, FailedObject, ObjectRecord, PitManifest
+from bcn.repository.pit import FailedObject, ObjectRecord, PitManifest
 from bcn.repository.repository import (
     Repository,
     Scope,
@@ -124,18 +126,28 @@ class _Backup:
         A PIT that another writer publishes after we listed them needs the lease that we create
         next, so creating it would fail.
         """
-        captured = self._capture(None, None) if found is None else None
-        repository = found or create_repository(self._request.repository, self._scope, self._now())
-        lessor = Lessor(repository.storage, self._request.lease, self._now)
+        captured = None
+        if found is None:
+            captured = self._capture(None, None)  # wrong names leave no repository behind
+            _create(self._request.repository, self._scope, self._now())
+        storage = open_repository(self._request.repository).storage
+        lessor = Lessor(storage, self._request.lease, self._now)
         taken_over = lessor.wait_until_free(self._request.lock_wait_seconds, self._progress.message)
-        repository = repository.locked_to(self._scope)
+        repository = self._reopen()
         parent = repository.find_newest()
-        if captured is None:
+        if captured is None or parent is not None:
             captured = self._capture(repository, parent)
         used = [*repository.pit_ids(), *leased_pits(repository.storage)]
         pit = next_pit_id(captured.started_at, used)
         with lessor.hold(pit, repository.pit_key(pit), taken_over) as lease:
             yield _Begun(repository, lease, captured, parent)
+
+    def _reopen(self) -> Repository:
+        """The repository as its last writer left it, locked to our scope."""
+        repository = open_repository(self._request.repository)
+        settle_scope(repository, self._scope)
+        repository.check_writable()
+        return repository.locked_to(self._scope)
 
     def _capture(self, repository: Repository | None, parent: PitManifest | None) -> Capture:
         with self._watch.phase("capture"):
@@ -184,7 +196,7 @@ class _Backup:
         for work, parts, damaged in self._rounds(surveyor, survey.works, pit, failed):
             entry = build_entry(work, parts, pit, damaged)
             self._note_odd_sizes(work, sum(part.odd_sizes for part in parts))
-            record = save_entry(repository, self._scope.catalog, entry, _status(work), parts)
+            record = save_entry(repository, self._scope.catalog, entry, status_of(work), parts)
             entries.append(entry)
             objects.append(record)
         if failed and not objects:
@@ -329,7 +341,7 @@ class _Backup:
                 if failures:
                     failed.append(self._fail(surveyor, work, failures, round_.run))
                 else:
-                    objects.append(_planned(work, round_.outcome.planned[work.number]))
+                    objects.append(planned_record(work, round_.outcome.planned[work.number]))
         present = {item.object_id for item in objects} | {item.object_id for item in failed}
         return BackupReport(
             repository=self._request.repository.location,
@@ -352,6 +364,15 @@ def _find_repository(spec: StorageSpec) -> Repository | None:
         return None
 
 
+def _create(spec: StorageSpec, scope: Scope, now: datetime) -> None:
+    """Make a repository, unless another process has just made one."""
+    try:
+        create_repository(spec, scope, now)
+    except RefusedError:
+        if _find_repository(spec) is None:
+            raise
+
+
 def _failures_of(work: Work, outcome: RoundOutcome) -> list[Failure]:
     """What went wrong with a work; also if its metadata is not what was read at the beginning."""
     failures = outcome.failures.get(work.number, [])
@@ -366,32 +387,5 @@ def _job(pit: PitId, number: int) -> str:
     return f"{pit}-{number}"
 
 
-def _status(work: Work) -> str:
-    if work.parent_record is None:
-        return "NEW"
-    return "CHANGED" if work.parent_record.table == work.table else "RENAMED"
-
-
 def _as_failure(failed: FailedObject) -> Failure:
     return Failure(0, failed.error_class, f"{failed.table}: {failed.message}", "")
-
-
-def _planned(work: Work, new: tuple[int, int]) -> ObjectRecord:
-    """What the record of a work would be; its entry does not exist."""
-    facts, source = work.source.facts, work.source
-    known = (work.parent.files, work.parent.size_bytes) if work.parent else (0, 0)
-    return ObjectRecord(
-        object_id=work.object_id,
-        type=source.pointer.kind,
-        table=work.table,
-        status=_status(work),
-        entry=EntryRef("", "", 0),
-        metadata_location=source.pointer.metadata_location,
-        metadata_version=source.version,
-        metadata_sha256=source.sha256,
-        files=known[0] + new[0],
-        size_bytes=known[1] + new[1],
-        snapshots=len(facts.snapshots) if facts else 0,
-        files_new=new[0],
-        bytes_new=new[1],
-    )
