@@ -110,6 +110,9 @@ class Round:
     def execute(self, works: Sequence[Work]) -> RoundOutcome:
         """All steps; a table that fails does not stop the others."""
         chunks = self.plan(works)
+        if chunks:
+            with self._watch.phase("spark"):
+                self._engine.wait(self._progress)
         with self._watch.phase("copy"):
             self._copy(chunks)
         with self._watch.phase("seal"):

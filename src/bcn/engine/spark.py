@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bcn.errors import BcnError
+from bcn.telemetry.progress import Progress
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -81,6 +82,12 @@ class Engine:
     def is_started(self) -> bool:
         """Whether Spark runs or is being started."""
         return self._thread is not None
+
+    def wait(self, progress: Progress) -> None:
+        """Return when Spark is up; tell that it is being waited for."""
+        if self._context is None:
+            progress.phase("starting Spark")
+        _ = self.context
 
     def warm_up(self) -> None:
         """Begin to start Spark, without waiting."""

@@ -237,6 +237,8 @@ class _Restore:
         self._run_value = RestoreRun(self._request.repository, scratch)
         self._recipes = {table.target.number: table.recipe for table in tables}
         self._sort(tables)
+        with self._watch.phase("spark"):
+            self._engine.wait(self._progress)
         for step in STEPS:
             with self._watch.phase(step):
                 self._do(step)

@@ -23,6 +23,7 @@ from bcn.errors import IncompleteBackupError
 
 if TYPE_CHECKING:
     from bcn.backup.report import BackupReport
+    from bcn.repository.pit import DeletedObject
 
 _STATES = ("NEW", "CHANGED", "UNCHANGED", "RENAMED")
 
@@ -107,15 +108,21 @@ def _changes(report: BackupReport) -> list[str]:
     ]
     rows += [("FAILED", item.table, "-", "-", item.message) for item in report.failed]
     rows += [
-        ("DELETED", item.table, "-", "-", f"since {item.deleted_at}") for item in report.deleted
+        ("DELETED", item.table, "-", "-", f"last in {item.last_pit_included}")
+        for item in _newly_deleted(report)
     ]
     return [*format_table(("STATUS", "TABLE", "FILES", "NEW", ""), rows), ""] if rows else []
+
+
+def _newly_deleted(report: BackupReport) -> list[DeletedObject]:
+    """What was there in the parent; the report, like the PIT, has all that ever were."""
+    return [item for item in report.deleted if item.last_pit_included == report.parent]
 
 
 def _summary(report: BackupReport) -> list[tuple[str, str]]:
     counts = Counter(item.status for item in report.objects)
     states = [f"{counts[state]} {state.lower()}" for state in _STATES]
-    states += [f"{len(report.deleted)} deleted", f"{len(report.failed)} failed"]
+    states += [f"{len(_newly_deleted(report))} deleted", f"{len(report.failed)} failed"]
     files_new = sum(item.files_new for item in report.objects)
     bytes_new = sum(item.bytes_new for item in report.objects)
     files = sum(item.files for item in report.objects) - files_new
