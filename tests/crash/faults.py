@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bcn.catalog.sql import SqlCatalog
+from bcn.engine.spark import Engine, SparkSettings
 from bcn.errors import Interrupted, StorageError, StorageFullError
 from bcn.storage import local
 from bcn.storage.local import LocalStorage
@@ -29,11 +30,15 @@ class Killed(BaseException):
     """Stands for SIGKILL: from here on nothing this run does has any effect."""
 
 
-class Here:
+class Here(Engine):
     """An engine that runs the executors' own functions in this process, where faults reach them."""
 
     slots = 2
     host = "127.0.0.1"
+    context = None
+
+    def __init__(self) -> None:
+        super().__init__(SparkSettings())
 
     def warm_up(self) -> None:
         """Nothing to start."""

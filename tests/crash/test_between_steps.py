@@ -62,8 +62,7 @@ def strike(steps: Steps, work: Callable[[], Any]) -> None:
 def check_whole(desk: Desk) -> None:
     """Every byte of every PIT is there, and all that its metadata names."""
     request = VerifyRequest(StorageSpec(str(desk.location)), level=4)
-    engine: Any = Here()
-    report = run_verify(request, engine, lambda: datetime.now(UTC))
+    report = run_verify(request, Here(), lambda: datetime.now(UTC))
     assert [item for item in report.findings if item.severity == "error"] == []
 
 

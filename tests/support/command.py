@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.compare import Difference, compare_tables
-from tests.support.product import Product, digest_tree, sql_settings
-from tests.support.shapes import synthetic
-from tests.support.shapes.synthetic import SyntheticTable, write_synthetic
 
 from bcn.catalog.sql import SqlCatalog
 from bcn.model import TableId
 from bcn.repository.repository import Repository, open_repository
 from bcn.storage.protocol import StorageSpec
+from tests.support.compare import Difference, compare_tables
+from tests.support.product import Product, digest_tree, sql_settings
+from tests.support.shapes import synthetic
+from tests.support.shapes.synthetic import SyntheticTable, write_synthetic
 
 _TOML = """
 [catalogs.prod]
