@@ -7,16 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.compare.avro import AvroFile
-from tests.support.product import digest_tree
-from tests.support.small import (
-    SOURCE,
-    AtPhase,
-    SmallPlace,
-    SmallTable,
-    Wrapped,
-    open_small,
-)
 
 from bcn.catalog.protocol import CatalogSettings
 from bcn.errors import (
@@ -29,12 +19,20 @@ from bcn.errors import (
 from bcn.model import PitId, TableId
 from bcn.repository import layout
 from bcn.repository.lease import find_held_lease
-
-pytestmark = pytest.mark.spark
+from tests.support.compare.avro import AvroFile
+from tests.support.product import digest_tree
+from tests.support.small import (
+    SOURCE,
+    AtPhase,
+    SmallPlace,
+    SmallTable,
+    Wrapped,
+    open_small,
+)
 
 
 @pytest.fixture
-def small(spark: Any, tmp_path: Path) -> SmallPlace:
+def small(tmp_path: Path) -> SmallPlace:
     return open_small(tmp_path)
 
 
@@ -187,6 +185,7 @@ def test_a_table_that_moved_on_is_read_again(small: SmallPlace) -> None:
 
 def test_pointers_that_change_between_two_passes_are_read_once_more(small: SmallPlace) -> None:
     table = small.add(2)
+    small.make_repository()
     catalog = small.product.open(SOURCE)
     passes = []
 

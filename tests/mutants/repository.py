@@ -122,7 +122,7 @@ LEASES = (
         "repository/lease.py",
         "        self.check()\n        if not _create(",
         "        if not _create(",
-        (_LEASE + "test_a_holder_finds_out_that_it_was_overtaken",),
+        (_LEASE + "test_a_holder_finds_out_that_it_was_unlocked",),
     ),
     Mutant(
         "pit-is-created",

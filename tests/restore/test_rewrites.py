@@ -7,36 +7,48 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from bcn.engine.spark import Engine, SparkSettings
+from bcn.errors import OverlapError
+from bcn.iceberg.relocate import Move
+from bcn.restore.plan import UuidPolicy
 from tests.support.compare import jvm_rows, pyiceberg_rows, unreferenced_files
 from tests.support.compare.avro import AvroFile
 from tests.support.small import SOURCE, SmallPlace, SmallTable, open_small
 
-from bcn.errors import OverlapError
-from bcn.iceberg.relocate import Move
-from bcn.restore.plan import UuidPolicy
-
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
-def small(spark: Any, tmp_path: Path) -> SmallPlace:
+def small(tmp_path: Path) -> SmallPlace:
     return open_small(tmp_path)
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_small_table_differs_in_its_places_only(
-    small: SmallPlace, spark: Any, version: int
-) -> None:
+def test_a_small_table_differs_in_its_places_only(small: SmallPlace, version: int) -> None:
     """It has deletes of every kind, statistics, and a tombstone whose file is long gone."""
     table = small.add(version)
-    rows = jvm_rows(spark, table.location)
     small.backup()
     small.move_source_away()
     report = small.restore()
     assert small.differences(table, report) == []
     restored = report.tables[0].metadata_location
-    assert jvm_rows(spark, restored) == rows
     assert unreferenced_files(restored, small.folder / "target") == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("version", [2, 3])
+def test_java_reads_of_a_small_table_what_it_read_before(
+    spark: Any, tmp_path: Path, version: int
+) -> None:
+    """Backed up and restored by Spark, and its deletes apply in every snapshot."""
+    small = open_small(tmp_path, Engine(SparkSettings(master="local[2]")))
+    table = small.add(version)
+    rows = jvm_rows(spark, table.location)
+    assert len({count for count, _ in rows.values()}) == 2
+    small.backup()
+    small.move_source_away()
+    report = small.restore()
+    assert jvm_rows(spark, report.tables[0].metadata_location) == rows
+    assert small.differences(table, report) == []
 
 
 def test_pyiceberg_reads_the_deletion_vectors_of_a_restored_table(small: SmallPlace) -> None:
@@ -92,7 +104,7 @@ def test_a_path_that_leads_out_of_its_root_is_not_followed_out_of_the_target(
 
 
 def test_files_of_an_expired_snapshot_live_as_long_as_a_manifest_lists_them(
-    small: SmallPlace, spark: Any
+    small: SmallPlace,
 ) -> None:
     """The snapshot that added the data files is gone; all entries still carry its id."""
     table = small.add(2)
@@ -103,7 +115,6 @@ def test_files_of_an_expired_snapshot_live_as_long_as_a_manifest_lists_them(
 
     table.edit(expire)
     table.path("metadata/snap-0.avro").unlink()
-    rows = jvm_rows(spark, table.location)
     small.backup()
     assert {row["path"] for row in small.inventory() if row["kind"] == "data"} == {
         "data/f0.parquet",
@@ -112,7 +123,6 @@ def test_files_of_an_expired_snapshot_live_as_long_as_a_manifest_lists_them(
     small.move_source_away()
     report = small.restore()
     assert small.differences(table, report) == []
-    assert jvm_rows(spark, report.tables[0].metadata_location) == rows
 
 
 def test_existing_entries_are_live_too(small: SmallPlace) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.small import SOURCE, TARGET, AtPhase, SmallPlace, Wrapped, open_small
 
 from bcn.errors import (
     CatalogError,
@@ -19,12 +18,11 @@ from bcn.errors import (
 )
 from bcn.restore.place import MARKER
 from bcn.storage.local import sync_mount
-
-pytestmark = pytest.mark.spark
+from tests.support.small import SOURCE, TARGET, AtPhase, SmallPlace, Wrapped, open_small
 
 
 @pytest.fixture
-def small(spark: Any, tmp_path: Path) -> SmallPlace:
+def small(tmp_path: Path) -> SmallPlace:
     return open_small(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Small tables written by hand, a repository and a catalog to restore into: no engine writes them.
+"""Small tables written by hand, a repository and a catalog to restore into, all without Spark.
 
 A round trip takes a second, so that one can be had for every step that may be left out.
 """
@@ -6,18 +6,13 @@ A round trip takes a second, so that one can be had for every step that may be l
 from __future__ import annotations
 
 import json
+import pickle
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-from tests.support.compare import compare_tables
-from tests.support.compare.avro import AvroFile
-from tests.support.compare.twins import Twins, edit_manifest
-from tests.support.product import Product, sql_settings
-from tests.support.shapes.twin import write_twin
 
 from bcn.backup.report import BackupReport
 from bcn.backup.run import BackupRequest, run_backup
@@ -30,10 +25,33 @@ from bcn.restore.plan import RestoreRequest
 from bcn.restore.report import RestoreReport
 from bcn.restore.run import run_restore
 from bcn.telemetry.progress import Silent
+from tests.support.compare import compare_tables
+from tests.support.compare.avro import AvroFile
+from tests.support.compare.twins import Twins, edit_manifest
+from tests.support.product import Product, sql_settings
+from tests.support.shapes.twin import write_twin
 
 SOURCE, TARGET = "source", "target"
 SCOPE = Scope(SOURCE)
 Json = dict[str, Any]
+
+
+class InProcess:
+    """An engine that runs the executors' own functions here; what they are sent is sent."""
+
+    slots = 2
+    host = "127.0.0.1"
+
+    def warm_up(self) -> None:
+        """Nothing to start."""
+
+    def run(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        function = pickle.loads(pickle.dumps(function))
+        return [pickle.loads(pickle.dumps(function(task))) for task in _sent(tasks)]
+
+
+def _sent(tasks: Sequence[Any]) -> list[Any]:
+    return [pickle.loads(pickle.dumps(task)) for task in tasks]
 
 
 class AtPhase(Silent):
@@ -211,10 +229,10 @@ class SmallPlace:
 _UUID = "-0000-0000-0000-00000000000"
 
 
-def open_small(folder: Path) -> SmallPlace:
-    """An empty place in a folder."""
+def open_small(folder: Path, engine: Any = None) -> SmallPlace:
+    """An empty place in a folder; its work is done in this process, or by an engine."""
     catalogs = {
         SOURCE: sql_settings(SOURCE, folder / "source.db", folder / SOURCE),
         TARGET: sql_settings(TARGET, folder / "target.db", folder / TARGET),
     }
-    return SmallPlace(folder, Product(folder / "repository", catalogs))
+    return SmallPlace(folder, Product(folder / "repository", catalogs, engine or InProcess()))
