@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from examples.demo import MARKER, Stage, clear, main, prove
 from examples.demo_proof import Rows, judge, read_catalog
 from examples.demo_warehouse import DemoFailedError, add_sqlite_catalog
@@ -57,7 +58,9 @@ def test_the_demo_shows_what_the_second_backup_found(played: tuple[Path, str]) -
     lines = played[1].splitlines()
     assert "tables  6 new, 0 changed, 0 unchanged, 0 renamed, 0 deleted, 0 failed" in lines
     assert "tables  1 new, 3 changed, 2 unchanged, 0 renamed, 1 deleted, 0 failed" in lines
-    assert any(line.startswith("DELETED  crm.segments       -         -  last in ") for line in lines)
+    assert any(
+        line.startswith("DELETED  crm.segments       -         -  last in ") for line in lines
+    )
     assert "whole: 2 PITs of 7 objects" in lines
     assert "earlier try" not in played[1]
 

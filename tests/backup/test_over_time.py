@@ -6,9 +6,6 @@ import shutil
 from typing import Any
 
 import pytest
-from tests.support.place import Place
-from tests.support.shapes import events
-from tests.support.shapes.events import build_history
 
 from bcn.errors import (
     MassDeletionError,
@@ -18,6 +15,9 @@ from bcn.errors import (
 )
 from bcn.model import sha256
 from bcn.repository.repository import Scope
+from tests.support.place import Place
+from tests.support.shapes import events
+from tests.support.shapes.events import build_history
 
 pytestmark = pytest.mark.spark
 

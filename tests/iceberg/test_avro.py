@@ -9,6 +9,9 @@ import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from bcn.iceberg import avro, kernel
+from bcn.iceberg.program import Shape, Step, Wanted, compile_program
 from tests.support.avro_files import CODECS, encode, read_avro, write_avro
 from tests.support.walks import (
     FLOATS,
@@ -21,9 +24,6 @@ from tests.support.walks import (
     walk,
     want,
 )
-
-from bcn.iceberg import avro, kernel
-from bcn.iceberg.program import Shape, Step, Wanted, compile_program
 
 # Random schemas and values
 

@@ -5,6 +5,10 @@ import random
 
 import pytest
 import zstandard
+
+from bcn.errors import BcnError, MalformedFileError, UnsupportedTableError
+from bcn.iceberg import avro, kernel
+from bcn.iceberg.program import Shape, compile_program
 from tests.support.avro_files import CODECS
 from tests.support.walks import (
     FLOATS,
@@ -18,10 +22,6 @@ from tests.support.walks import (
     walk,
     want,
 )
-
-from bcn.errors import BcnError, MalformedFileError, UnsupportedTableError
-from bcn.iceberg import avro, kernel
-from bcn.iceberg.program import Shape, compile_program
 
 
 @pytest.mark.parametrize("codec", CODECS)

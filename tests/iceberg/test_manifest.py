@@ -1,17 +1,6 @@
 """Manifests and lists: what is decoded is what they say; moved lists."""
 
 import pytest
-from tests.support.avro_files import CODECS, read_avro, read_header, write_avro
-from tests.support.manifest_files import (
-    ROOT,
-    data_entries,
-    entry,
-    entry_schema,
-    list_row,
-    list_schema,
-    manifest,
-    manifest_list,
-)
 
 from bcn.errors import BcnError, MalformedFileError, UnsupportedTableError
 from bcn.iceberg.manifest import (
@@ -23,6 +12,17 @@ from bcn.iceberg.manifest import (
     relocate_manifest_list,
 )
 from bcn.iceberg.relocate import Move, Moves, UnknownRootError
+from tests.support.avro_files import CODECS, read_avro, read_header, write_avro
+from tests.support.manifest_files import (
+    ROOT,
+    data_entries,
+    entry,
+    entry_schema,
+    list_row,
+    list_schema,
+    manifest,
+    manifest_list,
+)
 
 MOVES = Moves([Move(ROOT, "s3://other-bucket/a/longer/place")])
 

@@ -5,6 +5,14 @@ import copy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from bcn.errors import MalformedFileError
+from bcn.iceberg.manifest import (
+    RewrittenDelete,
+    decode_manifest,
+    relocate_manifest,
+)
+from bcn.iceberg.relocate import Move, Moves, UnknownRootError
 from tests.support.avro_files import (
     CODECS,
     change_blocks,
@@ -23,14 +31,6 @@ from tests.support.manifest_files import (
     manifest,
     pairs,
 )
-
-from bcn.errors import MalformedFileError
-from bcn.iceberg.manifest import (
-    RewrittenDelete,
-    decode_manifest,
-    relocate_manifest,
-)
-from bcn.iceberg.relocate import Move, Moves, UnknownRootError
 
 MOVES = Moves([Move(ROOT, "s3://other-bucket/a/longer/place")])
 FUTURE = {

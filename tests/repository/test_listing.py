@@ -10,6 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+
+from bcn.errors import DamagedRepositoryError, NoSuchNamespaceError, UnknownPitError
+from bcn.model import PitId
+from bcn.repository import layout
+from bcn.repository.lease import LeaseSettings, Lessor
+from bcn.repository.listing import describe, list_objects, list_pits
+from bcn.repository.repository import Repository, create_repository
+from bcn.repository.resolve import choose_pit, resolve_pit
+from bcn.storage.protocol import StorageSpec
 from tests.cli.made import (
     PITS,
     START,
@@ -20,15 +29,6 @@ from tests.cli.made import (
     three_pits,
     write_index,
 )
-
-from bcn.errors import DamagedRepositoryError, NoSuchNamespaceError, UnknownPitError
-from bcn.model import PitId
-from bcn.repository import layout
-from bcn.repository.lease import LeaseSettings, Lessor
-from bcn.repository.listing import describe, list_objects, list_pits
-from bcn.repository.repository import Repository, create_repository
-from bcn.repository.resolve import choose_pit, resolve_pit
-from bcn.storage.protocol import StorageSpec
 
 
 @pytest.fixture

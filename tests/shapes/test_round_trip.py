@@ -1,4 +1,4 @@
-"""Every shape of the matrix, there and back: rows by every reader, documents, manifests, files, sizes."""
+"""Every shape of the matrix, there and back: rows by every reader, documents, files, sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The product as tests use it: backups and restores of catalogs, on the Spark session of the run."""
+"""The product as tests use it: backups and restores, on the Spark session of the run."""
 
 from __future__ import annotations
 

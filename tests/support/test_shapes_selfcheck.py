@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.support.compare import (
     check_still_works,
     compare_tables,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.support.avro_files import encode, write_avro
-
 from bcn.iceberg import avro
 from bcn.iceberg.program import Shape, Step, Wanted
+from tests.support.avro_files import encode, write_avro
 
 SYNC = bytes(range(16))
 

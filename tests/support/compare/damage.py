@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+
 from tests.support.compare.avro import AvroFile
 from tests.support.compare.paths import local_path
 from tests.support.compare.twins import (

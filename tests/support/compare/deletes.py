@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
+
 from tests.support.compare.avro import read_avro
 
 PATH_ID, POS_ID = 2147483546, 2147483545

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 from pyroaring import BitMap
+
 from tests.support.compare.avro import AvroFile, plain_schema
 from tests.support.shapes.model import World
 

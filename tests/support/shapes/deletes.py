@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+
 from tests.support.compare.deletes import read_deletes
 from tests.support.compare.manifests import path_bounds
 from tests.support.compare.tree import EQUALITY_DELETES, Entry

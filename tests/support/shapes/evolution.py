@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+
 from tests.support.shapes.basic import COLUMNS, numbered
 from tests.support.shapes.craft import column, java_append, java_data_file, write_parquet
 from tests.support.shapes.deletes import data_folder

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+
 from tests.support.shapes.basic import COLUMNS, live_deletes, numbered
 from tests.support.shapes.craft import (
     column,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+
 from tests.support.compare.avro import plain_schema
 from tests.support.compare.paths import local_path
 from tests.support.shapes.avro_schemas import (

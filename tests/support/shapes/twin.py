@@ -11,6 +11,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+
 from tests.support.compare.avro import plain_schema
 from tests.support.compare.paths import local_path
 from tests.support.shapes.avro_schemas import (

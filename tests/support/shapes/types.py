@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+
 from tests.support.compare.rows import jvm_rows
 from tests.support.shapes.craft import (
     column,
