@@ -50,10 +50,17 @@ def test_tasks_run_in_other_processes(engine: Engine) -> None:
 
 
 @pytest.mark.spark
-def test_a_task_that_fails_is_an_engine_error_that_says_why(engine: Engine) -> None:
-    with pytest.raises(EngineError, match="no room for number three"):
+def test_an_error_of_ours_arrives_as_it_was_raised(engine: Engine) -> None:
+    with pytest.raises(StorageFullError, match="no room for number three"):
         engine.run(_fail, [1, 2, 3, 4])
     assert engine.run(_fail, [1, 2]) == [1, 2]
+
+
+@pytest.mark.spark
+def test_any_other_error_of_a_task_is_an_engine_error_that_says_why(engine: Engine) -> None:
+    with pytest.raises(EngineError, match="invalid literal for int"):
+        engine.run(int, ["1", "x"])
+    assert engine.run(int, ["1", "2"]) == [1, 2]
 
 
 @pytest.mark.spark

@@ -45,6 +45,9 @@ class InProcess:
     def warm_up(self) -> None:
         """Nothing to start."""
 
+    def wait(self, progress: object) -> None:
+        """Nothing to wait for."""
+
     def run(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         function = pickle.loads(pickle.dumps(function))
         return [pickle.loads(pickle.dumps(function(task))) for task in _sent(tasks)]
