@@ -1,4 +1,4 @@
-"""Runs mutants: `python -m tests.mutants [--list] [--only NAME]`. Exit 1 if one survives."""
+"""Runs mutants: `python -m tests.mutants [--list] [--why] [--only NAME]`; exit 1 if one lives."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Outcome:
     mutant: Mutant
     verdict: str
     seconds: float
-    told: str = ""
+    told: str
 
 
 class Workshop:
@@ -78,8 +78,7 @@ class Workshop:
         except MutantError as error:
             return Outcome(mutant, BROKEN, 0.0, str(error))
         verdict = {_PASSED: SURVIVED, _FAILED: KILLED}.get(code, BROKEN)
-        told = "" if verdict == KILLED else _last_lines(output)
-        return Outcome(mutant, verdict, time.monotonic() - started, told)
+        return Outcome(mutant, verdict, time.monotonic() - started, _last_lines(output))
 
     def _run(
         self, command: Sequence[str], cache: Path, timeout: int | None
@@ -130,7 +129,7 @@ def _show(*words: object) -> None:
     print(*words, flush=True)  # noqa: T201  what a person waits for
 
 
-def run(mutants: Sequence[Mutant]) -> int:
+def run(mutants: Sequence[Mutant], *, why: bool) -> int:
     """Try them one by one; 0 if all were killed."""
     with tempfile.TemporaryDirectory(prefix="bcn-mutants-") as folder:
         workshop = Workshop(Path(folder))
@@ -150,15 +149,15 @@ def run(mutants: Sequence[Mutant]) -> int:
                 f"{number:4}/{len(mutants)} {outcome.verdict:9}"
                 f"{outcome.seconds:5.0f} s  {mutant.name}"
             )
-    return _report(outcomes)
+    return _report(outcomes, why=why)
 
 
-def _report(outcomes: Sequence[Outcome]) -> int:
+def _report(outcomes: Sequence[Outcome], *, why: bool) -> int:
     counts = Counter(outcome.verdict for outcome in outcomes)
     seconds = sum(outcome.seconds for outcome in outcomes)
     _show(f"\n{counts[KILLED]} of {len(outcomes)} killed in {seconds / 60:.1f} minutes")
     for outcome in outcomes:
-        if outcome.verdict != KILLED:
+        if why or outcome.verdict != KILLED:
             mutant = outcome.mutant
             _show(f"\n{outcome.verdict} {mutant.name} ({mutant.file}): {mutant.step}")
             _show(f"  {' '.join(mutant.tests)}\n{outcome.told}")
@@ -170,13 +169,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     parser.add_argument("--list", action="store_true", help="show the steps and end")
+    parser.add_argument("--why", action="store_true", help="show how each one was noticed")
     options = parser.parse_args()
     try:
         mutants = _select(options.only)
         if options.list:
             _show("\n".join(f"{mutant.name:32} {mutant.step}" for mutant in mutants))
             return 0
-        return run(mutants)
+        return run(mutants, why=options.why)
     except MutantError as error:
         _show(error)
         return 1
