@@ -158,6 +158,13 @@ class Desk:
         self._change(change, (shape.metadata_location, table.name))
         return grown
 
+    def add_view(self, name: str, path: Path, document: Any) -> None:
+        """A view `shop.<name>` with this metadata document."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document))
+        insert = "INSERT INTO iceberg_tables VALUES ('prod', 'shop', ?, ?, NULL, 'VIEW')"
+        self._change(insert, (name, str(path)))
+
     def drop(self, *names: str) -> None:
         for name in names:
             self._change("DELETE FROM iceberg_tables WHERE table_name = ?", (name,))

@@ -62,9 +62,7 @@ def _table_facts(work: Work) -> Json:
         "schemas": list(facts.schema_ids),
         "current_schema_id": facts.current_schema_id,
         "partition_specs": [spec.get("spec-id") for spec in facts.specs],
-        "sort_orders": [
-            order.get("order-id") for order in work.source.document.get("sort-orders") or []
-        ],
+        "sort_orders": list(facts.sort_order_ids),
         "current_snapshot_id": None if current is None else str(current),
         "refs": {name: _ref(ref) for name, ref in facts.refs.items()},
         "snapshots": len(facts.snapshots),
@@ -73,8 +71,12 @@ def _table_facts(work: Work) -> Json:
 
 
 def _ref(ref: Json) -> Json:
-    """A ref with snake_case keys and its snapshot id as text."""
-    renamed = {key.replace("-", "_"): value for key, value in ref.items()}
+    """A ref with snake_case keys and its snapshot id as text; values that are plain, no others."""
+    renamed = {
+        key.replace("-", "_"): value
+        for key, value in ref.items()
+        if value is None or isinstance(value, str | int)
+    }
     return {**renamed, "snapshot_id": str(renamed.get("snapshot_id"))}
 
 

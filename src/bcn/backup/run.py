@@ -23,7 +23,7 @@ from bcn.backup.publish import (
 )
 from bcn.backup.report import BackupReport
 from bcn.backup.round import CopyOptions, Round, RoundOutcome, error_of
-from bcn.backup.scope import check_places, settle_scope
+from bcn.backup.scope import check_parent, check_places, settle_scope
 from bcn.backup.survey import Survey, Surveyor, kept_records
 from bcn.backup.tasks import Failure, Run, SealedPart
 from bcn.backup.work import Work
@@ -135,6 +135,7 @@ class _Backup:
         taken_over = lessor.wait_until_free(self._request.lock_wait_seconds, self._progress.message)
         repository = self._reopen()
         parent = repository.find_newest()
+        check_parent(parent, self._scope)
         if captured is None or parent is not None:
             captured = self._capture(repository, parent)
         used = [*repository.pit_ids(), *leased_pits(repository.storage)]

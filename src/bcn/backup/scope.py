@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bcn.errors import OverlapError, ScopeMismatchError, UsageError
+from bcn.errors import DamagedRepositoryError, OverlapError, ScopeMismatchError, UsageError
 from bcn.model import join_names
+from bcn.repository.pit import PitManifest
 from bcn.repository.repository import Repository, Scope
 from bcn.storage.open import overlaps
 from bcn.storage.protocol import StorageSpec
@@ -26,6 +27,17 @@ def settle_scope(repository: Repository | None, asked: Scope | None) -> Scope:
             f"this repository is locked to {describe_scope(locked)}, not {describe_scope(asked)}"
         )
     return locked
+
+
+def check_parent(parent: PitManifest | None, scope: Scope) -> None:
+    """Raises DamagedRepositoryError if `manifest.json` and the newest PIT have other scopes."""
+    known = Scope.parse(parent.repository["scope"]) if parent else None
+    if parent is not None and known is not None and known != scope:
+        told = f"manifest.json says {describe_scope(scope)}"
+        raise DamagedRepositoryError(
+            f"{told}, but {parent.pit} says {describe_scope(known)}",
+            hint="the point in time is right: remove manifest.json, it is made anew",
+        )
 
 
 def describe_scope(scope: Scope) -> str:

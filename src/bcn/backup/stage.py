@@ -64,13 +64,18 @@ def plan_group(task: GroupTask) -> PlanResult:
     """Sort out what the parent knows from what must be copied, and cut the latter into chunks."""
     repository, scratch = open_storage(task.run.repository), open_storage(task.run.scratch)
     prefix = layout.job_key(task.run.job, f"walk/{task.group.number:06d}/")
-    rows = _resolve(load_parts(scratch, prefix, FILE_SCHEMA), task.tables)
+    rows = _resolve(_of_tables(load_parts(scratch, prefix, FILE_SCHEMA), task.tables), task.tables)
     known = _known_files(task, repository)
     columns = look_up(rows, known, KNOWN_IDENTITY, KNOWN_COLUMNS)
     for name in KNOWN_COLUMNS:
         rows = rows.append_column(_ROWS_SCHEMA.field(name), columns[name])
     save_part(scratch, rows_key(task.run, task.group.number), rows.cast(_ROWS_SCHEMA))
     return _save_plan(task, scratch, _distinct(rows.filter(pc.is_null(rows["key"]))))
+
+
+def _of_tables(rows: pa.Table, tables: Mapping[int, TableRecipe]) -> pa.Table:
+    """Without rows of tables that failed while they were walked."""
+    return rows.filter(pc.is_in(rows["table_no"], pa.array(list(tables), pa.int32())))
 
 
 def _resolve(rows: pa.Table, tables: Mapping[int, TableRecipe]) -> pa.Table:

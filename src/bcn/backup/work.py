@@ -9,7 +9,7 @@ from bcn.backup.roots import Roots
 from bcn.backup.tasks import ManifestRef, TableRecipe
 from bcn.backup.walk import read_source
 from bcn.catalog.protocol import Pointer
-from bcn.errors import MissingSourceFileError
+from bcn.errors import MalformedFileError, MissingSourceFileError
 from bcn.iceberg.metadata import (
     TableFacts,
     check_supported,
@@ -54,7 +54,9 @@ def read_pointer(stores: Stores, pointer: Pointer) -> Source:
     version = stat.version if stat else ""
     digest = sha256(data)
     if pointer.kind == "view":
-        uuid, place = document.get("view-uuid"), str(document.get("location", ""))
+        uuid, place = document.get("view-uuid"), document.get("location")
+        if not isinstance(place, str) or not isinstance(uuid, str | None):
+            raise MalformedFileError(f"{location} is no view: uuid {uuid!r}, location {place!r}")
         return Source(pointer, version, len(data), digest, uuid, place, (place,), None, document)
     check_supported(document)
     facts = read_facts(document)

@@ -189,6 +189,7 @@ class TableFacts:
     schema_ids: tuple[int, ...]
     current_schema_id: int | None
     specs: tuple[Json, ...]
+    sort_order_ids: tuple[int | None, ...]
     properties: Mapping[str, str]
     last_updated_ms: int | None
 
@@ -214,12 +215,17 @@ def read_facts(document: Json) -> TableFacts:
         schema_ids=tuple(_find(schema, "schema-id", int) or 0 for schema in schemas),
         current_schema_id=_read_current_schema(document),
         specs=_read_specs(document),
+        sort_order_ids=tuple(
+            _find(order, "order-id", int) for order in _objects(document, "sort-orders")
+        ),
         properties=_properties(document),
         last_updated_ms=_find(document, "last-updated-ms", int),
     )
 
 
 def _read_snapshot(snapshot: Json) -> SnapshotFacts:
+    if snapshot.get("manifest-list") == "":
+        raise MalformedFileError("a snapshot's manifest-list is empty")
     return SnapshotFacts(
         snapshot_id=_require(snapshot, "snapshot-id", int),
         parent_id=_find(snapshot, "parent-snapshot-id", int),
@@ -233,6 +239,8 @@ def _read_snapshot(snapshot: Json) -> SnapshotFacts:
 def _read_refs(document: Json, current: int | None) -> Json:
     refs: Json | None = _find(document, "refs", dict)
     if refs is not None:
+        for ref in _items({"refs": list(refs.values())}, "refs", dict):
+            _require(ref, "snapshot-id", int)
         return refs
     return {} if current is None else {"main": {"snapshot-id": current, "type": "branch"}}
 
@@ -261,7 +269,10 @@ def _read_specs(document: Json) -> tuple[Json, ...]:
     """The partition specs as found; the one of a table from before there were several has id 0."""
     if document.get("partition-specs") is None and document.get("partition-spec") is not None:
         return ({"spec-id": 0, "fields": _items(document, "partition-spec", dict)},)
-    return tuple(_objects(document, "partition-specs"))
+    specs = _objects(document, "partition-specs")
+    for spec in specs:
+        _find(spec, "spec-id", int)
+    return tuple(specs)
 
 
 # where its files may lie
@@ -340,6 +351,8 @@ def _find(document: Json, key: str, kind: type) -> Any:
     value = document.get(key)
     if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
         raise MalformedFileError(f"{key} is {value!r}, not of type {kind.__name__}")
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise MalformedFileError(f"{key} is {value}, which 64 bits do not hold")
     return value
 
 

@@ -201,12 +201,16 @@ def next_pit_id(started_at: datetime, existing: Sequence[PitId]) -> PitId:
     return PitId.of(moment)
 
 
+def _is_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
 def check_features(features: Json, key: str) -> None:
     """Raises NewerVersionError for a feature that this bcn would have to understand to read."""
-    try:
-        unknown = set(features["read"]) - KNOWN_READ_FEATURES
-    except (KeyError, TypeError) as error:
-        raise DamagedRepositoryError(f"{key} has no features that bcn knows: {error!r}") from error
+    lists = (features.get("read"), features.get("write", [])) if isinstance(features, dict) else ()
+    if not lists or not all(_is_names(names) for names in lists):
+        raise DamagedRepositoryError(f"{key} has no features that bcn knows: {features!r}")
+    unknown = set(features["read"]) - KNOWN_READ_FEATURES
     if unknown:
         raise NewerVersionError(f"{key} needs features {sorted(unknown)}")
 
@@ -248,10 +252,17 @@ def _check_document(document: Json) -> None:
     if not {"repository_id", "granularity", "scope", "features"} <= document.keys():
         raise DamagedRepositoryError(f"{key} lacks keys")
     check_features(document["features"], key)
-    try:
-        Scope.parse(document["scope"])
-    except (AttributeError, TypeError) as error:
-        raise DamagedRepositoryError(f"{key} has no scope that bcn knows: {error!r}") from error
+    if not isinstance(document["repository_id"], str) or not _is_scope(document["scope"]):
+        raise DamagedRepositoryError(f"{key} has no id or no scope that bcn knows")
+
+
+def _is_scope(value: object) -> bool:
+    """Whether it is the stored form of a scope, or of none yet."""
+    if not isinstance(value, dict):
+        return False
+    names = [name for name in (value.get("catalog"), value.get("table")) if name is not None]
+    database = value.get("database")
+    return _is_names(names) and (database is None or _is_names(database))
 
 
 def _rebuilt(storage: Storage) -> Json | None:
