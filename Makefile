@@ -4,7 +4,7 @@ BIN := .venv/bin
 JARS := .venv/jars
 IVY = java -jar $$(ls .venv/lib/python3*/site-packages/pyspark/jars/ivy-2*.jar) \
 	-cache .venv/ivy -confs default -types jar -warn -retrieve '$(JARS)/[artifact]-[revision].[ext]'
-PYTEST := LC_ALL=C.UTF-8 $(BIN)/python -m pytest
+PYTEST := LC_ALL=C.UTF-8 $(BIN)/python -m pytest --durations=12
 
 .PHONY: install demo test test-all unit lint types bench mutants docs clean
 

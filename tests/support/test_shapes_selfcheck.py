@@ -20,7 +20,7 @@ from tests.support.shapes.craft import edit_document
 from tests.support.shapes.model import HADOOP
 from tests.support.spark import start_spark
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]  # building fails on a broken claim anyway
 _WANTED = {f"T{number:02d}" for number in (*range(1, 48), 55, 57)}
 _WANTED -= {"T48"}  # tests/support/shapes/synthetic.py
 
