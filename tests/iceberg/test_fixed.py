@@ -85,3 +85,15 @@ def test_a_file_that_fits_neither_way_is_malformed() -> None:
     damaged[-17] = 0x80  # the number never ends
     with pytest.raises(MalformedFileError):
         numbers(bytes(damaged))
+
+
+def test_items_without_bytes_are_read_as_avro_says() -> None:
+    items = {"type": "array", "items": {"type": "fixed", "name": "f0", "size": 0}}
+    fields = [
+        {"name": "f", "type": items, "field-id": 1},
+        {"name": "n", "type": "long", "field-id": 2},
+    ]
+    out = io.BytesIO()
+    schema = {"type": "record", "name": "r", "fields": fields}
+    fastavro.writer(out, schema, [{"f": [b"", b""], "n": 7}, {"f": [], "n": 8}])
+    assert numbers(out.getvalue()) == [7, 8]

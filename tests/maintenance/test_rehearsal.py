@@ -55,7 +55,7 @@ def test_a_table_that_cannot_be_restored_is_told_and_the_others_are_read(
 def test_what_neither_spark_nor_pyiceberg_reads_is_read_by_icebergs_java_library(
     spark: Any, tmp_path: Path
 ) -> None:
-    world = open_world(spark, tmp_path / "world")
+    world = open_world(spark, tmp_path / "world", "java_src", "java_hadoop")
     (shape,) = (shape for shape in SHAPES if shape.id == "T22/geometry")
     shape.build(world)
     settings = sql_settings(world.catalog, world.db_path, world.warehouse)

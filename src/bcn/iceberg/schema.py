@@ -30,7 +30,7 @@ class Field:
 class Node:
     """One type. `kind` is Avro's word for it, or `union`, or `reference` to the record `name`.
 
-    A `fixed` is plain if no logical type says what its bytes mean.
+    A `fixed` is plain if it has bytes and no logical type says what they mean.
     """
 
     kind: str
@@ -107,7 +107,7 @@ class _Parser:
         full = _full_name(schema["name"], schema.get("namespace", namespace))
         if kind in ("enum", "fixed"):
             node = Node(kind, name=full, size_bytes=_size(schema) if kind == "fixed" else 0)
-            node.plain = kind == "fixed" and "logicalType" not in schema
+            node.plain = node.size_bytes > 0 and "logicalType" not in schema
             self.leaves[full] = node
             return node
         node = self.records[full] = Node("record", name=full)
