@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -85,6 +86,24 @@ def test_a_signal_around_publishing_leaves_a_whole_pit_or_none(
     assert again.report["parent_pit"] == desk.pits()[-2]
 
 
+def test_a_signal_inside_a_callback_of_a_library_is_not_lost() -> None:
+    """Python drops what is raised there: in a callback of C, in a destructor."""
+    script = (
+        "import ctypes, os, signal, time\n"
+        "from bcn.cli.main import catch_signals\n"
+        "catch_signals()\n"
+        "@ctypes.CFUNCTYPE(None)\n"
+        "def callback(): os.kill(os.getpid(), signal.SIGTERM)\n"
+        "try:\n"
+        "    callback()\n"
+        "    time.sleep(30)\n"
+        "except BaseException as stop: print(repr(stop))\n"
+    )
+    line = [sys.executable, "-c", script]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("Interrupted(143)\n", "")
+
+
 @pytest.mark.spark
 def test_signals_while_spark_starts_and_copies_leave_nothing_running_and_nothing_held(
     desk: Desk,
@@ -101,7 +120,7 @@ def test_signals_while_spark_starts_and_copies_leave_nothing_running_and_nothing
             check_stopped(desk, process, stop(process, number), number)
     done = desk.run("backup")
     assert (done.code, done.error) == (0, None)
-    assert done.report["bytes_adopted"] > LARGE // 2
+    assert done.report["bytes_adopted"] > LARGE // 3
     verified = desk.run("verify", "--level", "3")
     assert (verified.code, verified.report["ok"]) == (0, True)
     assert [len(verified.report["pits"]), verified.report["errors"]] == [2, 0]

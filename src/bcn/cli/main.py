@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -54,7 +56,18 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # files
     catch_signals()
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if code > 128:
+        _leave(code)
+    sys.exit(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End a process that was stopped: a library that is half made may crash when it is unmade."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -105,7 +118,10 @@ def _told(error: BaseException, message: str, hint: str, exit_code: int, is_json
 
 
 def catch_signals() -> None:
-    """Turn SIGINT and SIGTERM into Interrupted, once: the second one ends the process at once."""
+    """Turn SIGINT and SIGTERM into Interrupted, once: the second one ends the process at once.
+
+    What is raised inside a callback of C or a destructor is dropped there; such a stop comes again.
+    """
     is_stopping = False
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -115,5 +131,17 @@ def catch_signals() -> None:
         is_stopping = True
         raise Interrupted(128 + number)
 
+    def hear_dropped(dropped: sys.UnraisableHookArgs) -> None:
+        nonlocal is_stopping
+        if isinstance(dropped.exc_value, Interrupted):
+            is_stopping = False
+            number = dropped.exc_value.exit_code - 128
+            again = threading.Timer(0.05, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+        elif not is_stopping:  # a library that was stopped halfway may complain
+            sys.__unraisablehook__(dropped)
+
+    sys.unraisablehook = hear_dropped
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
