@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bcn.errors import (
+    Interrupted,
     NoSuchTableError,
     OverlapError,
     UsageError,
@@ -383,7 +384,11 @@ def _engine(
     engine = Engine(
         SparkSettings(settings.spark.get("master", "local[*]"), conf, jobs, iceberg, verbose)
     )
+    wait_seconds = 60.0
     try:
         yield engine
+    except Interrupted:
+        wait_seconds = 0.0  # the process ends now, and with it a JVM that is still starting
+        raise
     finally:
-        engine.stop()
+        engine.stop(wait_seconds)

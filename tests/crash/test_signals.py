@@ -59,6 +59,7 @@ def check_stopped(
     assert answer.code == 128 + number
     assert answer.error == "Interrupted"
     assert answer.hint
+    assert answer.seconds < 15, "nobody waits for Spark to start before it is ended"
     assert "Traceback" not in answer.stderr
     assert wait_for_end(process.pid) == {}
     assert find_held_lease(desk.repository.storage) is None

@@ -189,11 +189,11 @@ class Engine:
         except Exception:  # noqa: BLE001  the JVM may be gone, which ends its jobs as well
             return
 
-    def stop(self) -> None:
-        """End Spark if this engine started it."""
+    def stop(self, wait_seconds: float = 60.0) -> None:
+        """End Spark if this engine started it; one that is still starting is waited for so long."""
         if self._thread is None:
             return
-        self._thread.join(timeout=60)
+        self._thread.join(timeout=wait_seconds)
         if self._context is not None and self._context.__dict__.pop("_started_by_bcn", False):
             self._context.stop()
 
