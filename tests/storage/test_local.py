@@ -134,7 +134,7 @@ def test_a_folder_cannot_be_read_listed_as_a_key_or_deleted(tmp_path: Path) -> N
     storage.write_once("folder/key", b"x")
     with pytest.raises(StorageError):
         storage.read("folder")
-    with storage.open_reader("folder") as reader, pytest.raises(StorageError):
+    with pytest.raises(StorageError), storage.open_reader("folder") as reader:
         reader.readinto(memoryview(bytearray(10)))
     with pytest.raises(StorageError):
         storage.delete("folder")
@@ -316,3 +316,12 @@ def test_the_version_changes_with_the_bytes(tmp_path: Path) -> None:
     assert after is not None
     assert before.size_bytes == after.size_bytes
     assert before.version != after.version
+
+
+def test_a_pipe_is_no_file_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    storage = LocalStorage(str(tmp_path))
+    with pytest.raises(StorageError, match="not a file"):
+        storage.read("pipe")
+    with pytest.raises(StorageError, match="not a file"), storage.open_reader("pipe"):
+        raise AssertionError("a pipe was opened")

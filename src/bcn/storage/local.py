@@ -77,7 +77,7 @@ class LocalStorage:
     def read(self, key: str) -> bytes:
         """All bytes of a key."""
         path = self._path(key)
-        with _translated(path, "read"), open(_encode(path), "rb", buffering=0) as file:
+        with _translated(path, "read"), open(_open_file(path), "rb", buffering=0) as file:
             return file.readall()
 
     @contextmanager
@@ -85,7 +85,7 @@ class LocalStorage:
         """The bytes of a key as a stream."""
         path = self._path(key)
         with _translated(path, "read"):
-            descriptor = os.open(_encode(path), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = _open_file(path)
         try:
             yield _LocalReader(descriptor, path)
         finally:
@@ -207,6 +207,17 @@ def sync_mount(descriptor: int) -> None:
     elif syncfs(descriptor) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
+
+
+def _open_file(path: str) -> int:
+    """A file open for reading. A pipe or a device is none: reading it could wait for ever."""
+    descriptor = os.open(_encode(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    mode = os.fstat(descriptor).st_mode
+    if stat_module.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    code = errno.EISDIR if stat_module.S_ISDIR(mode) else errno.EINVAL
+    raise OSError(code, os.strerror(code) if code == errno.EISDIR else "not a file")
 
 
 def _encode(path: str) -> bytes:
