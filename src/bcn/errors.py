@@ -105,6 +105,14 @@ class NewerVersionError(DamagedRepositoryError):
     hint = "upgrade bcn: this repository was written by a newer version"
 
 
+class UnknownRootError(DamagedRepositoryError):
+    """A location lies under none of the roots that its table's entry names."""
+
+
+class UnknownLengthError(DamagedRepositoryError):
+    """A manifest list names a manifest that the inventory does not."""
+
+
 # 14: catalogs
 
 

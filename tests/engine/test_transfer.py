@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from bcn.engine.transfer import Copied, Pace, Transfer
+from bcn.engine.chunks import LARGE_FILE_BYTES, Chunk
+from bcn.engine.transfer import FILES_IN_FLIGHT, Copied, Pace, Transfer, map_files
 from bcn.errors import KeyExistsError, MissingKeyError
 from bcn.storage.local import LocalStorage
 from bcn.storage.protocol import CHUNK_BYTES
@@ -54,3 +56,49 @@ def test_a_pace_holds_back_and_none_does_not(storage: LocalStorage) -> None:
     pace = Pace(1e12)
     pace.spend(10)
     assert Pace().bytes_per_second is None
+
+
+def test_chunks_that_no_disk_takes_past_the_page_cache_are_written_all_the_same(
+    storage: LocalStorage,
+) -> None:
+    data = os.urandom(CHUNK_BYTES + 1)
+    with storage.open_writer("target") as writer:
+        writer.write(memoryview(data)[1:])  # O_DIRECT wants memory at the start of a page
+        writer.write(data[:5])
+        writer.write(memoryview(data)[1:])
+        writer.commit()
+    assert storage.read("target") == data[1:] + data[:5] + data[1:]
+
+
+def chunks_of(*sizes: int) -> list[Chunk]:
+    return [Chunk(0, number, 2, 2 * size) for number, size in enumerate(sizes)]
+
+
+def files_of(chunk: Chunk) -> list[str]:
+    return [f"{chunk.row_group}a", f"{chunk.row_group}b"]
+
+
+def test_large_files_are_worked_on_at_once_and_small_ones_one_by_one() -> None:
+    meeting = threading.Barrier(FILES_IN_FLIGHT)
+
+    def work(name: str) -> str:
+        if name.startswith(("0", "2")):
+            meeting.wait(timeout=20)  # breaks unless as many are under way
+        else:
+            assert threading.current_thread() is threading.main_thread()
+        return name
+
+    found = list(map_files(work, files_of, chunks_of(LARGE_FILE_BYTES, 10, LARGE_FILE_BYTES)))
+    assert found == ["0a", "0b", "2a", "2b", "1a", "1b"]
+
+
+def test_after_a_failure_no_file_is_begun() -> None:
+    begun: list[str] = []
+
+    def work(name: str) -> str:
+        begun.append(name)
+        raise MissingKeyError(name)
+
+    with pytest.raises(MissingKeyError, match="0a"):
+        list(map_files(work, files_of, chunks_of(*[LARGE_FILE_BYTES] * 20)))
+    assert len(begun) <= FILES_IN_FLIGHT

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from bcn.errors import MalformedFileError, UnsupportedTableError
+from bcn.errors import MalformedFileError, UnknownRootError, UnsupportedTableError
 from bcn.iceberg.deletes import _append_user_metadata, _translated, relocate_position_deletes
-from bcn.iceberg.relocate import Move, Moves, UnknownRootError
+from bcn.iceberg.relocate import Move, Moves
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/deletes"
 MOVES = Moves([Move("/tmp/warehouse/db", "s3://other/d\u00e9p\u00f4t")])

@@ -2,16 +2,21 @@
 
 import pytest
 
-from bcn.errors import BcnError, MalformedFileError, UnsupportedTableError
-from bcn.iceberg.manifest import (
+from bcn.errors import (
+    BcnError,
+    MalformedFileError,
     UnknownLengthError,
+    UnknownRootError,
+    UnsupportedTableError,
+)
+from bcn.iceberg.manifest import (
     decode_manifest,
     decode_manifest_list,
     decode_references,
     relocate_manifest,
     relocate_manifest_list,
 )
-from bcn.iceberg.relocate import Move, Moves, UnknownRootError
+from bcn.iceberg.relocate import Move, Moves
 from tests.support.avro_files import CODECS, read_avro, read_header, write_avro
 from tests.support.manifest_files import (
     ROOT,

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bcn.errors import MalformedFileError
+from bcn.errors import MalformedFileError, UnknownRootError
 from bcn.iceberg.manifest import (
     RewrittenDelete,
     decode_manifest,
     relocate_manifest,
 )
-from bcn.iceberg.relocate import Move, Moves, UnknownRootError
+from bcn.iceberg.relocate import Move, Moves
 from tests.support.avro_files import (
     CODECS,
     change_blocks,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bcn.errors import MalformedFileError, UnsupportedTableError
+from bcn.errors import MalformedFileError, UnknownRootError, UnsupportedTableError
 from bcn.iceberg.metadata import (
     NumberText,
     SnapshotFacts,
@@ -24,7 +24,7 @@ from bcn.iceberg.metadata import (
     render_json,
     render_metadata,
 )
-from bcn.iceberg.relocate import Move, Moves, UnknownRootError
+from bcn.iceberg.relocate import Move, Moves
 
 HUGE = 9223372036854775807
 EMBEDDED = ["s3://b/t/metadata/m0.avro", "s3://m/t/m1.avro"]

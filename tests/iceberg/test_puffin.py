@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bcn.errors import MalformedFileError
+from bcn.errors import MalformedFileError, UnknownRootError
 from bcn.iceberg.puffin import parse_footer, relocate_puffin
-from bcn.iceberg.relocate import Move, Moves, UnknownRootError
+from bcn.iceberg.relocate import Move, Moves
 
 REAL = (Path(__file__).parents[1] / "fixtures/deletes/spark.puffin").read_bytes()
 MOVES = Moves([Move("/tmp/warehouse/db/puffin", "s3://other/d\u00e9p\u00f4t")])

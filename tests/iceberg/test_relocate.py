@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bcn.iceberg.relocate import Move, Moves, UnknownRootError, lies_under
+from bcn.errors import UnknownRootError
+from bcn.iceberg.relocate import Move, Moves, lies_under
 
 SEGMENT = st.text(st.characters(exclude_characters="/", exclude_categories=["Cs"]), min_size=1)
 ROOT = st.lists(SEGMENT, min_size=1, max_size=4).map("/".join).map("s3://".__add__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -14,7 +14,7 @@ from bcn.backup.walk import failure
 from bcn.engine.chunks import Chunk
 from bcn.engine.meter import Meter
 from bcn.engine.parts import Part, save_part
-from bcn.engine.transfer import Copied, Pace, Transfer
+from bcn.engine.transfer import Copied, Pace, Transfer, map_files
 from bcn.errors import (
     BcnError,
     KeyExistsError,
@@ -101,14 +101,14 @@ def copy_chunks(task: CopyTask) -> CopyResult:
     """Copy the files of some chunks; what became of them is written as one part a group."""
     scratch = open_storage(task.run.scratch)
     copying = _Copying(task)
-    for group, chunks in groupby(sorted(task.chunks, key=_place), key=lambda chunk: chunk.group):
-        row_groups = [chunk.row_group for chunk in chunks]
+    for group, members in groupby(sorted(task.chunks, key=_place), key=lambda chunk: chunk.group):
+        chunks = list(members)
         plan = Part(scratch, plan_key(task.run, group))
         try:
-            rows = [row for number in row_groups for row in copying.copy(plan.load_group(number))]
+            rows = list(copying.copy(chunks, plan))
         except _RepositoryWriteError as error:
             return copying.result(failure(-1, error.cause, error.location))
-        key = f"{copied_prefix(task.run, group)}{row_groups[0]:06d}.parquet"
+        key = f"{copied_prefix(task.run, group)}{chunks[0].row_group:06d}.parquet"
         save_part(scratch, key, _copied_table(rows, task.run.pit))
     return copying.result()
 
@@ -134,19 +134,23 @@ class _Copying:
         self._files_adopted = 0
         self._bytes_adopted = 0
 
-    def copy(self, planned: pa.Table) -> Iterator[_CopiedRow]:
+    def copy(self, chunks: Sequence[Chunk], plan: Part) -> Iterator[_CopiedRow]:
         """Rows of the files that are stored now. Raises _RepositoryWriteError."""
-        columns = (planned[name].to_pylist() for name in FILE_IDENTITY)
-        for table_no, root_id, path in zip(*columns, strict=True):
-            location = f"{self._spellings[table_no, root_id]}/{path}"
-            try:
-                key = layout.data_key(self._ids[table_no], root_id, path)
-                stored = self._copier.copy(location, key)
-            except BcnError as error:
-                self._failures.append(failure(table_no, error, location))
-                continue
-            self._count(stored)
-            yield _CopiedRow(table_no, root_id, path, stored)
+        for row in map_files(self._copy, lambda chunk: _planned(plan, chunk), chunks):
+            if isinstance(row, Failure):
+                self._failures.append(row)
+            else:
+                self._count(row.stored)
+                yield row
+
+    def _copy(self, file: tuple[int, int, str]) -> _CopiedRow | Failure:
+        table_no, root_id, path = file
+        location = f"{self._spellings[table_no, root_id]}/{path}"
+        try:
+            key = layout.data_key(self._ids[table_no], root_id, path)
+            return _CopiedRow(table_no, root_id, path, self._copier.copy(location, key))
+        except BcnError as error:
+            return failure(table_no, error, location)
 
     def _count(self, stored: _Stored) -> None:
         self._meter.add(1, stored.content.size_bytes)
@@ -165,6 +169,11 @@ class _Copying:
             tuple(self._failures),
             fatal,
         )
+
+
+def _planned(plan: Part, chunk: Chunk) -> Iterator[tuple[int, int, str]]:
+    rows = plan.load_group(chunk.row_group)
+    return zip(*(rows[name].to_pylist() for name in FILE_IDENTITY), strict=True)
 
 
 @dataclass(frozen=True, slots=True)

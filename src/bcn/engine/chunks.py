@@ -12,6 +12,7 @@ CHUNK_BYTES = 64 << 20
 CHUNK_FILES = 256
 FILE_COST = 128 << 10
 TASK_COST = 4 << 30  # what is lost when a machine dies in the middle of a task
+LARGE_FILE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,11 @@ class Chunk:
     def cost(self) -> int:
         """Work, counted in bytes: creating a file takes as long as copying some."""
         return self.size_bytes + self.files * FILE_COST
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its files are mostly bytes: below that, threads only hinder each other."""
+        return self.size_bytes >= self.files * LARGE_FILE_BYTES
 
 
 def chunk_ends(sizes: NDArray[np.int64]) -> list[int]:

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bcn.errors import MalformedFileError, UnsupportedTableError
+from bcn.errors import MalformedFileError, UnknownRootError, UnsupportedTableError
 from bcn.iceberg import kernel, splice
 from bcn.iceberg.codec import find_codec
 from bcn.iceberg.kernel import Bytes, Long, Longs
 from bcn.iceberg.program import FixedForm, Program, Wanted, compile_program
-from bcn.iceberg.relocate import Moves, UnknownRootError
+from bcn.iceberg.relocate import Moves
 
 _MAGIC = b"Obj\x01"
 _ENCRYPTED_MAGIC = b"AGS1"

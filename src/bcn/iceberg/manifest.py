@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bcn.errors import BcnError, MalformedFileError, UnsupportedTableError
+from bcn.errors import MalformedFileError, UnknownLengthError, UnsupportedTableError
 from bcn.iceberg.avro import (
     Container,
     Edits,
@@ -98,10 +98,6 @@ _LIST_COLUMNS = (
 
 _CONTENTS = {b"data": 0, b"deletes": 1}
 _POSITION_DELETES = 1
-
-
-class UnknownLengthError(BcnError):
-    """A manifest list names a manifest whose new length nobody gave."""
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from bcn.errors import BcnError
-
-
-class UnknownRootError(BcnError):
-    """A location lies under none of the known roots."""
+from bcn.errors import UnknownRootError
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bcn import errors
 from bcn.catalog.protocol import Catalog
 from bcn.engine.chunks import Chunk, bin_chunks
 from bcn.engine.meter import MeterAddress, listen
 from bcn.engine.spark import Engine
 from bcn.errors import (
-    BcnError,
     TargetExistsError,
     UnknownPitError,
 )
@@ -324,9 +322,8 @@ class _Restore:
         return {number: self._recipes[number] for number in numbers}
 
     def _raise_failed(self, result: StepResult) -> None:
-        if result.error_class is not None:
-            kind = getattr(errors, result.error_class, BcnError)
-            raise kind(result.message)
+        if result.error is not None:
+            raise result.error
 
     def _check(self) -> None:
         """Walk the restored manifests; where nothing moved they are among the copied files."""

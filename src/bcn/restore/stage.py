@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +11,8 @@ import pyarrow.compute as pc
 
 from bcn.engine.chunks import Chunk, chunk_ends
 from bcn.engine.meter import Meter
-from bcn.engine.parts import identities, load_group, load_parts, look_up, save_part
-from bcn.engine.transfer import Pace, Transfer
+from bcn.engine.parts import Part, identities, load_group, load_parts, look_up, save_part
+from bcn.engine.transfer import Copied, Pace, Transfer, map_files
 from bcn.errors import (
     BcnError,
     DamagedRepositoryError,
@@ -152,10 +153,12 @@ def run_step(task: StepTask) -> StepResult:
     """Do one step for some chunks. The first error ends the task: a restore is whole or not."""
     worker = _Worker(task)
     try:
-        for chunk in task.chunks:
-            worker.run(chunk)
+        if task.step == COPY:
+            worker.copy(task.chunks)
+        for chunk in task.chunks if task.step != COPY else ():
+            worker.rewrite(chunk)
     except BcnError as error:
-        return StepResult(error_class=type(error).__name__, message=str(error))
+        return StepResult(error=error)
     finally:
         worker.meter.send()
     return StepResult(
@@ -174,23 +177,34 @@ class _Worker:
         self._stores = Stores()
         self._transfer = Transfer(Pace(task.bytes_per_second))
         self._rewritten: dict[str, dict[int, list[Json]]] = {}
+        self._plans: dict[int, Part] = {}
         self.meter = Meter(task.meter, task.number)
         self.files_adopted = 0
         self.bytes_adopted = 0
 
-    def run(self, chunk: Chunk) -> None:
-        """Do the step for the rows of a chunk."""
-        rows = load_group(
-            self._scratch, _plan_key(self._task.step, chunk.group), chunk.row_group
-        ).to_pylist()
-        if self._task.step == COPY:
-            for row in rows:
-                self._check_inside(row)
-                self._copy(row)
-            return
-        results = [self._rewrite(row) for row in rows]
+    def copy(self, chunks: Sequence[Chunk]) -> None:
+        """Bring files of chunks to their targets as they are."""
+        for size_bytes, brought in map_files(self._copy, self._rows, chunks):
+            self.meter.add(1, size_bytes)
+            if not brought:
+                self._count_adopted(size_bytes)
+
+    def rewrite(self, chunk: Chunk) -> None:
+        """Make the files of a chunk anew, and note what became of them."""
+        results = [self._rewrite(row) for row in self._rows(chunk)]
         key = f"rewritten/{self._task.step}/{chunk.group:06d}-{chunk.row_group:06d}.parquet"
         save_part(self._scratch, key, pa.Table.from_pylist(results, REWRITTEN_SCHEMA))
+
+    def _rows(self, chunk: Chunk) -> list[Json]:
+        if chunk.group not in self._plans:
+            key = _plan_key(self._task.step, chunk.group)
+            self._plans[chunk.group] = Part(self._scratch, key)
+        rows: list[Json] = self._plans[chunk.group].load_group(chunk.row_group).to_pylist()
+        return rows
+
+    def _count_adopted(self, size_bytes: int) -> None:
+        self.files_adopted += 1
+        self.bytes_adopted += size_bytes
 
     def _check_inside(self, row: Json) -> None:
         """Raises OverlapError for a path that a disk would follow out of its target."""
@@ -203,32 +217,28 @@ class _Worker:
 
     # verbatim
 
-    def _copy(self, row: Json) -> None:
+    def _copy(self, row: Json) -> tuple[int, bool]:
+        """The size of a file that is in its place now, and whether it had to be brought there."""
+        self._check_inside(row)
         target, key = self._stores.resolve(row["target"])
         if target.find_stat(key) is None:
-            try:
-                copied = self._transfer.copy(self._repository, row["key"], target, key)
-            except MissingKeyError:
-                raise DamagedRepositoryError(
-                    f"{row['key']} is missing from the repository"
-                ) from None
-            except KeyExistsError:
-                self._adopt(row, target, key)
-                return
-            if copied.sha256 != row["sha256"]:
-                target.delete(key)
-                raise _damaged(row)
-            self.meter.add(1, copied.size_bytes)
-            return
-        self._adopt(row, target, key)
-
-    def _adopt(self, row: Json, target: Storage, key: str) -> None:
-        """What an earlier, interrupted run has put there already."""
+            with suppress(KeyExistsError):
+                copied = self._bring(row, target, key)
+                return copied.size_bytes, True
+        # What an earlier, interrupted run has put there already.
         if self._transfer.hash(target, key).sha256 != row["sha256"]:
             raise _taken(row["target"])
-        self.meter.add(1, row["size_bytes"])
-        self.files_adopted += 1
-        self.bytes_adopted += row["size_bytes"]
+        return row["size_bytes"], False
+
+    def _bring(self, row: Json, target: Storage, key: str) -> Copied:
+        try:
+            copied = self._transfer.copy(self._repository, row["key"], target, key)
+        except MissingKeyError:
+            raise _missing(row) from None
+        if copied.sha256 != row["sha256"]:
+            target.delete(key)
+            raise _damaged(row)
+        return copied
 
     # rewritten
 
@@ -251,7 +261,7 @@ class _Worker:
         try:
             data = self._repository.read(row["key"])
         except MissingKeyError:
-            raise DamagedRepositoryError(f"{row['key']} is missing from the repository") from None
+            raise _missing(row) from None
         if sha256(data) != row["sha256"].hex():
             raise _damaged(row)
         return data
@@ -265,8 +275,7 @@ class _Worker:
         except KeyExistsError:
             if storage.read(key) != data:
                 raise _taken(location) from None
-            self.files_adopted += 1
-            self.bytes_adopted += len(data)
+            self._count_adopted(len(data))
 
     def rewritten(self, step: str, table_no: int) -> Iterator[Json]:
         """What an earlier step made of this table's files."""
@@ -277,6 +286,10 @@ class _Worker:
                 by_table.setdefault(row["table_no"], []).append(row)
             self._rewritten[step] = by_table
         yield from self._rewritten[step].get(table_no, [])
+
+
+def _missing(row: Json) -> DamagedRepositoryError:
+    return DamagedRepositoryError(f"{row['key']} is missing from the repository")
 
 
 def _damaged(row: Json) -> DamagedRepositoryError:
@@ -337,7 +350,7 @@ def check_manifests(task: StepTask) -> StepResult:
                 if row["kind"] == "manifest":
                     files += _check_manifest(stores, row, task)
     except BcnError as error:
-        return StepResult(error_class=type(error).__name__, message=str(error))
+        return StepResult(error=error)
     return StepResult(files=files)
 
 

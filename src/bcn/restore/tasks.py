@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from bcn.engine.chunks import Chunk
 from bcn.engine.meter import MeterAddress
+from bcn.errors import BcnError
 from bcn.iceberg.relocate import Moves
 from bcn.repository.entry import Layer, Root
 from bcn.repository.inventory import Slot
@@ -114,5 +115,4 @@ class StepResult:
     size_bytes: int = 0
     files_adopted: int = 0
     bytes_adopted: int = 0
-    error_class: str | None = None
-    message: str = ""
+    error: BcnError | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import secrets
 import shutil
@@ -230,6 +231,23 @@ def _write_all(descriptor: int, data: bytes | memoryview) -> None:
         view = view[os.write(descriptor, view[:CHUNK_BYTES]) :]
 
 
+def _write_direct(descriptor: int, data: bytes | memoryview) -> bool:
+    """Write a chunk by O_DIRECT; False, with nothing written, where the file system has none."""
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_DIRECT)
+        written = os.write(descriptor, data)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        written = 0
+    finally:
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
+    if 0 < written < len(data):
+        _write_all(descriptor, memoryview(data)[written:])
+    return written > 0
+
+
 class _LocalReader:
     def __init__(self, descriptor: int, path: str) -> None:
         self._descriptor = descriptor
@@ -253,6 +271,7 @@ class _LocalWriter:
         self._path = path
         self._folder = os.path.dirname(path)
         self._temporary: str | None = None
+        self._direct = True
         with _translated(path, "write"):
             self._descriptor = self._open()
 
@@ -276,8 +295,12 @@ class _LocalWriter:
         return descriptor
 
     def write(self, data: bytes | memoryview) -> None:
+        """Whole chunks go past the page cache, so that a flush at the end has little left to do."""
         with _translated(self._path, "write"):
-            _write_all(self._descriptor, data)
+            whole = len(data) == CHUNK_BYTES
+            self._direct = self._direct and whole and _write_direct(self._descriptor, data)
+            if not self._direct:
+                _write_all(self._descriptor, data)
 
     def sync(self) -> None:
         with _translated(self._path, "flush"):

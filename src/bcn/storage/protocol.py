@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-# Larger writes cost more, not less: the kernel copies them page by page anyway.
-CHUNK_BYTES = 1 << 20
+# How much is read, hashed and written at a time.
+CHUNK_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
