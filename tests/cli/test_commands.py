@@ -161,7 +161,7 @@ def test_init_refuses_a_place_that_is_taken(folder: Folder) -> None:
 
 def test_init_locks_only_names_that_exist(folder: Folder) -> None:
     settings = bcn.load_settings(None, {}, folder.root)
-    catalog = bcn.api._catalogs(settings)("prod")
+    catalog = bcn.api.parts.catalogs_of(settings)("prod")
     catalog.create_namespace(("sales",), {})
     for arguments, error in (
         (("--catalog", "prd"), UnknownCatalogError),

@@ -1,0 +1,28 @@
+"""bcn from Python: one typed function for each command; the command line calls these and no others.
+
+Names, locations and PITs are given as people type them; `settings` are those of the current folder
+unless given. Every failure is a BcnError. What a function needs is imported when it is called, so
+that commands which only read start at once.
+"""
+
+from __future__ import annotations
+
+from bcn.api.parts import find_catalog, find_repository, parse_scope
+from bcn.api.reading import describe, list_objects, list_pits
+from bcn.api.restoring import restore, verify
+from bcn.api.writing import InitReport, backup, init, unlock
+
+__all__ = [
+    "InitReport",
+    "backup",
+    "describe",
+    "find_catalog",
+    "find_repository",
+    "init",
+    "list_objects",
+    "list_pits",
+    "parse_scope",
+    "restore",
+    "unlock",
+    "verify",
+]
