@@ -44,7 +44,8 @@ bench: install          ## figures beside the peers', in one run
 	$(BIN)/python -m bench
 
 docs: install           ## pages that are generated
-	$(BIN)/python -m bcn.cli.reference > docs/cli.md
+	$(BIN)/python -m bcn.cli.reference cli > docs/cli.md
+	$(BIN)/python -m bcn.cli.reference errors > docs/errors.md
 
 clean:
 	rm -rf .venv demo

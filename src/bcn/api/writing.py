@@ -101,6 +101,7 @@ def backup(  # noqa: PLR0913  what the command line offers
     database: str | None = None,
     table: str | None = None,
     labels: Mapping[str, str] | None = None,
+    history: str | None = None,
     bytes_per_second: float | None = None,
     jobs: int | None = None,
     lock_wait_seconds: float = 0.0,
@@ -114,8 +115,11 @@ def backup(  # noqa: PLR0913  what the command line offers
     """Make a PIT. Tables that could not be backed up are in the report's `failed`, and only there.
 
     Names are needed by a repository's first backup only: what it holds is fixed from then on.
+    `history` says how much of each table's is kept (`all`, `current`, `last:N`, `since:TIME`); left
+    out, as much as by the backup before.
     """
     from bcn.backup.run import BackupRequest, run_backup
+    from bcn.iceberg.history import History
     from bcn.repository.lease import LeaseSettings
 
     settings = settings or own_settings()
@@ -123,6 +127,7 @@ def backup(  # noqa: PLR0913  what the command line offers
         repository=repository_spec(find_repository(settings, repo)),
         scope=parse_scope(catalog, database, table),
         labels=labels or {},
+        history=None if history is None else History.parse(history),
         bytes_per_second=bytes_per_second,
         skip_damaged=skip_damaged,
         accept_deletions=accept_deletions,

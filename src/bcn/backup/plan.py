@@ -10,6 +10,7 @@ from bcn.catalog.protocol import Pointer
 from bcn.errors import MassDeletionError
 from bcn.model import PitId, TableId, iso, join_names
 from bcn.repository import layout
+from bcn.repository.entry import ALL
 from bcn.repository.pit import (
     DeletedObject,
     Namespace,
@@ -31,14 +32,18 @@ class Comparison:
 
 
 def compare(
-    pointers: Sequence[Pointer], versions: Mapping[str, str | None], parent: PitManifest | None
+    pointers: Sequence[Pointer],
+    versions: Mapping[str, str | None],
+    parent: PitManifest | None,
+    history: str = ALL,
 ) -> Comparison:
     """Sort pointers by the parent's records; `versions` are store versions by metadata location.
 
     The same location and version mean the same table, under its old name or a new one. Tables that
-    are damaged in the parent are read again: their damage may have been mended.
+    are damaged in the parent are read again: their damage may have been mended; so are those of
+    which another part of the history is asked for.
     """
-    by_name, by_location = _records(parent)
+    by_name, by_location = _records(parent, history)
     names = {pointer.table for pointer in pointers}
     unchanged: list[ObjectRecord] = []
     renamed: list[tuple[ObjectRecord, Pointer]] = []
@@ -57,10 +62,14 @@ def compare(
 
 
 def _records(
-    parent: PitManifest | None,
+    parent: PitManifest | None, history: str
 ) -> tuple[dict[TableId, ObjectRecord], dict[str, ObjectRecord]]:
     records = [] if parent is None else list(parent.objects)
-    good = [record for record in records if record.status != "FAILED"]
+    good = [
+        record
+        for record in records
+        if record.status != "FAILED" and (record.coverage == history or record.type != "table")
+    ]
     return (
         {record.table: record for record in good},
         {record.metadata_location: record for record in good},

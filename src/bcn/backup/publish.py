@@ -41,6 +41,8 @@ def build_entry(
         size_bytes=sum(part.size_bytes for part in parts),
         damaged=tuple(damaged),
         table_facts=_table_facts(work),
+        history=str(work.source.history),
+        covered=None if work.source.covered is None else tuple(sorted(work.source.covered)),
     )
 
 
@@ -104,6 +106,7 @@ def save_entry(
         files_new=sum(part.files_new for part in parts),
         bytes_new=sum(part.bytes_new for part in parts),
         damaged=len(entry.damaged),
+        coverage=entry.history,
     )
 
 
@@ -132,6 +135,7 @@ def planned_record(work: Work, new: tuple[int, int]) -> ObjectRecord:
         snapshots=len(facts.snapshots) if facts else 0,
         files_new=new[0],
         bytes_new=new[1],
+        coverage=str(source.history),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bcn.model import Json, PitId
+from bcn.repository.entry import ALL
 from bcn.repository.pit import DeletedObject, FailedObject, ObjectRecord
 
 
@@ -28,6 +29,7 @@ class BackupReport:
     consistency: Mapping[str, object] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     dry_run: bool = False
+    history: str = ALL
 
     def as_json(self) -> Json:
         """The documented object, docs/json-output.md."""
@@ -41,6 +43,7 @@ class BackupReport:
             "pit": str(self.pit),
             "parent_pit": str(self.parent) if self.parent else None,
             "dry_run": self.dry_run,
+            "history": self.history,
             "tables": tables,
             "files_copied": self.files_copied,
             "bytes_copied": self.bytes_copied,
@@ -64,6 +67,7 @@ def _table(item: ObjectRecord, failed: FailedObject | None) -> Json:
         "files_total": item.files,
         "bytes_total": item.size_bytes,
         "damaged_snapshots": item.damaged,
+        "coverage": item.coverage,
     }
     return row if failed is None else {**row, **_reason(failed)}
 
@@ -79,6 +83,7 @@ def _empty(database: str, name: str, status: str) -> Json:
         "files_total": 0,
         "bytes_total": 0,
         "damaged_snapshots": 0,
+        "coverage": ALL,
     }
 
 

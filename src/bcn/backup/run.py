@@ -23,13 +23,20 @@ from bcn.backup.publish import (
 )
 from bcn.backup.report import BackupReport
 from bcn.backup.round import CopyOptions, Round, RoundOutcome, error_of
-from bcn.backup.scope import check_parent, check_places, settle_scope
-from bcn.backup.survey import Survey, Surveyor, kept_records
+from bcn.backup.scope import (
+    check_parent,
+    check_places,
+    find_repository,
+    make_repository,
+    settle_scope,
+)
+from bcn.backup.survey import Earlier, Survey, Surveyor, kept_records
 from bcn.backup.tasks import Failure, Run, SealedPart
 from bcn.backup.work import Work
 from bcn.catalog.protocol import Catalog
 from bcn.engine.spark import Engine
-from bcn.errors import NoRepositoryError, NoSuchTableError, RefusedError
+from bcn.errors import NoSuchTableError
+from bcn.iceberg.history import ALL_HISTORY, History
 from bcn.model import Json, PitId, iso
 from bcn.repository import layout
 from bcn.repository.entry import Entry
@@ -38,7 +45,6 @@ from bcn.repository.pit import FailedObject, ObjectRecord, PitManifest
 from bcn.repository.repository import (
     Repository,
     Scope,
-    create_repository,
     next_pit_id,
     open_repository,
 )
@@ -57,6 +63,7 @@ class BackupRequest:
     repository: StorageSpec
     scope: Scope | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    history: History | None = None  # None: as the backup before
     bytes_per_second: float | None = None
     skip_damaged: bool = False
     accept_deletions: bool = False
@@ -106,7 +113,7 @@ class _Backup:
 
     def run(self) -> BackupReport:
         """All steps."""
-        repository = _find_repository(self._request.repository)
+        repository = find_repository(self._request.repository)
         self._scope = settle_scope(repository, self._request.scope)
         self._catalog = self._open_catalog(self._scope.catalog)
         check_places(self._request.repository, self._catalog.warehouse_roots(), "warehouse")
@@ -129,7 +136,7 @@ class _Backup:
         captured = None
         if found is None:
             captured = self._capture(None, None)  # wrong names leave no repository behind
-            _create(self._request.repository, self._scope, self._now())
+            make_repository(self._request.repository, self._scope, self._now())
         storage = open_repository(self._request.repository).storage
         lessor = Lessor(storage, self._request.lease, self._now)
         taken_over = lessor.wait_until_free(self._request.lock_wait_seconds, self._progress.message)
@@ -172,7 +179,12 @@ class _Backup:
         return captured
 
     def _surveyor(self, repository: Repository | None, parent: PitManifest | None) -> Surveyor:
-        return Surveyor(self._request.repository, repository, parent, self._catalog, self._scope)
+        earlier = Earlier(self._request.repository, repository, parent)
+        return Surveyor(earlier, self._catalog, self._scope, self._history(parent))
+
+    def _history(self, parent: PitManifest | None) -> History:
+        before = History.parse(parent.history) if parent else ALL_HISTORY
+        return self._request.history or before
 
     def _survey(self, surveyor: Surveyor, captured: Capture) -> Survey:
         with self._watch.phase("compare"):
@@ -304,6 +316,7 @@ class _Backup:
             renamed=renames(parent, whole),
             failed=tuple(failed),
             labels=self._request.labels,
+            history=str(self._history(parent)),
         )
 
     def _report(self, manifest: PitManifest, warnings: Sequence[str]) -> BackupReport:
@@ -322,6 +335,7 @@ class _Backup:
             manifests_decoded=self._totals.manifests_decoded,
             consistency=manifest.consistency,
             warnings=tuple(warnings),
+            history=manifest.history,
         )
 
     # the plan alone
@@ -355,23 +369,8 @@ class _Backup:
             consistency=captured.consistency(),
             warnings=survey.warnings,
             dry_run=True,
+            history=str(self._history(parent)),
         )
-
-
-def _find_repository(spec: StorageSpec) -> Repository | None:
-    try:
-        return open_repository(spec)
-    except NoRepositoryError:
-        return None
-
-
-def _create(spec: StorageSpec, scope: Scope, now: datetime) -> None:
-    """Make a repository, unless another process has just made one."""
-    try:
-        create_repository(spec, scope, now)
-    except RefusedError:
-        if _find_repository(spec) is None:
-            raise
 
 
 def _failures_of(work: Work, outcome: RoundOutcome) -> list[Failure]:

@@ -3,13 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
-from bcn.errors import DamagedRepositoryError, OverlapError, ScopeMismatchError, UsageError
+from bcn.errors import (
+    DamagedRepositoryError,
+    NoRepositoryError,
+    OverlapError,
+    RefusedError,
+    ScopeMismatchError,
+    UsageError,
+)
 from bcn.model import join_names
 from bcn.repository.pit import PitManifest
-from bcn.repository.repository import Repository, Scope
+from bcn.repository.repository import Repository, Scope, create_repository, open_repository
 from bcn.storage.open import overlaps
 from bcn.storage.protocol import StorageSpec
+
+
+def find_repository(spec: StorageSpec) -> Repository | None:
+    """What is there, None if nothing is."""
+    try:
+        return open_repository(spec)
+    except NoRepositoryError:
+        return None
+
+
+def make_repository(spec: StorageSpec, scope: Scope, now: datetime) -> None:
+    """Make a repository, unless another process has just made one."""
+    try:
+        create_repository(spec, scope, now)
+    except RefusedError:
+        if find_repository(spec) is None:
+            raise
 
 
 def settle_scope(repository: Repository | None, asked: Scope | None) -> Scope:

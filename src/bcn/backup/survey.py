@@ -12,6 +12,7 @@ from bcn.backup.scope import check_places
 from bcn.backup.work import Source, Work, read_pointer
 from bcn.catalog.protocol import Catalog, Pointer
 from bcn.errors import BcnError, OverlapError
+from bcn.iceberg.history import ALL_HISTORY, History
 from bcn.model import PitId, TableId
 from bcn.repository import layout
 from bcn.repository.pit import FailedObject, ObjectRecord, PitManifest
@@ -39,21 +40,28 @@ class Survey:
         return [replace(item, files_new=0, bytes_new=0) for item in kept]
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """Where backups go, and what those before this one left there."""
+
+    spec: StorageSpec
+    repository: Repository | None
+    parent: PitManifest | None
+
+
 class Surveyor:
     """Looks at tables on behalf of one run."""
 
     def __init__(
-        self,
-        spec: StorageSpec,
-        repository: Repository | None,
-        parent: PitManifest | None,
-        catalog: Catalog,
-        scope: Scope,
+        self, earlier: Earlier, catalog: Catalog, scope: Scope, history: History = ALL_HISTORY
     ) -> None:
-        self._spec = spec
-        self._repository = repository
-        self._parent = parent
-        self._records = {item.object_id: item for item in (parent.objects if parent else ())}
+        self._spec = earlier.spec
+        self._history = history
+        self._repository = earlier.repository
+        self._parent = earlier.parent
+        self._records = {
+            item.object_id: item for item in (self._parent.objects if self._parent else ())
+        }
         self._catalog = catalog
         self._scope = scope
         self._stores = Stores()
@@ -61,14 +69,14 @@ class Surveyor:
     def survey(self, captured: Capture, on_change: Callable[[], None]) -> Survey:
         """Sort a capture; `on_change` is called as soon as there is anything to read."""
         versions = {item.metadata_location: self._version(item) for item in captured.pointers}
-        comparison = compare(captured.pointers, versions, self._parent)
+        comparison = compare(captured.pointers, versions, self._parent, str(self._history))
         if comparison.to_read:
             on_change()
         sources: list[Source] = []
         failed: list[FailedObject] = []
         for pointer in comparison.to_read:
             try:
-                source = read_pointer(self._stores, pointer)
+                source = read_pointer(self._stores, pointer, self._history)
                 check_places(self._spec, source.declared, f"table {pointer.table} at")
                 sources.append(source)
             except OverlapError:
@@ -118,7 +126,7 @@ class Surveyor:
             return None
         if pointer == work.source.pointer and self._version(pointer) == work.source.version:
             return None
-        source = read_pointer(self._stores, pointer)
+        source = read_pointer(self._stores, pointer, self._history)
         if source.uuid != work.source.uuid:
             return None
         return self.work(work.number, source, work.object_id)
@@ -144,7 +152,7 @@ class Surveyor:
         if pointer.metadata_location == record.metadata_location:
             return True
         try:
-            uuid = read_pointer(self._stores, pointer).uuid
+            uuid = read_pointer(self._stores, pointer, self._history).uuid
         except BcnError:
             return False
         return layout.find_uuid_id(uuid) == record.object_id

@@ -10,6 +10,7 @@ from bcn.backup.tasks import ManifestRef, TableRecipe
 from bcn.backup.walk import read_source
 from bcn.catalog.protocol import Pointer
 from bcn.errors import MalformedFileError, MissingSourceFileError
+from bcn.iceberg.history import ALL_HISTORY, History, find_covered, trim_metadata
 from bcn.iceberg.metadata import (
     TableFacts,
     check_supported,
@@ -40,10 +41,15 @@ class Source:
     declared: tuple[str, ...]
     facts: TableFacts | None  # None for a view
     document: Json = field(repr=False)
+    history: History = ALL_HISTORY
+    covered: frozenset[int] | None = None
 
 
-def read_pointer(stores: Stores, pointer: Pointer) -> Source:
-    """Read what a pointer names. Raises DamagedSourceError, UnsupportedTableError, StorageError."""
+def read_pointer(stores: Stores, pointer: Pointer, history: History) -> Source:
+    """Read what a pointer names; the facts are those of the snapshots that a history keeps.
+
+    Raises DamagedSourceError, UnsupportedTableError, StorageError.
+    """
     location = pointer.metadata_location
     if not location:
         raise MissingSourceFileError(f"the catalog has no metadata location for {pointer.table}")
@@ -59,10 +65,20 @@ def read_pointer(stores: Stores, pointer: Pointer) -> Source:
             raise MalformedFileError(f"{location} is no view: uuid {uuid!r}, location {place!r}")
         return Source(pointer, version, len(data), digest, uuid, place, (place,), None, document)
     check_supported(document)
-    facts = read_facts(document)
-    roots = declared_roots(document)
+    covered = find_covered(document, history)
+    facts = read_facts(trim_metadata(document, covered))
     return Source(
-        pointer, version, len(data), digest, facts.uuid, facts.location, roots, facts, document
+        pointer,
+        version,
+        len(data),
+        digest,
+        facts.uuid,
+        facts.location,
+        declared_roots(document),
+        facts,
+        document,
+        history,
+        covered,
     )
 
 

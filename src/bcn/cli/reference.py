@@ -117,5 +117,5 @@ def _row(kind: type[BcnError]) -> str:
 
 
 if __name__ == "__main__":
-    page = {"cli": render_cli, "errors": render_errors}[sys.argv[1]]
+    page = {"cli": render_cli, "errors": render_errors}[sys.argv[1] if len(sys.argv) > 1 else "cli"]
     click.echo(page(), nl=False)

@@ -309,6 +309,7 @@ def _chain(item: CheckedEntry) -> Chain:
         roots=entry.roots,
         layers=entry.layers,
         damaged=frozenset(path for snapshot in entry.damaged for path in snapshot["files"]),
+        covered=entry.covered,
     )
 
 

@@ -64,6 +64,7 @@ class Chain:
     roots: tuple[Root, ...]
     layers: tuple[Layer, ...]
     damaged: frozenset[str]
+    covered: tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from bcn.backup.roots import Roots
 from bcn.engine.parts import load_group, load_parts, save_part
 from bcn.errors import BcnError, DamagedRepositoryError, MissingKeyError
+from bcn.iceberg.history import trim_metadata
 from bcn.iceberg.manifest import ManifestEntries, decode_manifest, decode_manifest_list
 from bcn.iceberg.metadata import SnapshotFacts, TableFacts, parse_metadata, read_facts
 from bcn.maintenance.report import Finding, Findings, Severity
@@ -166,7 +167,8 @@ class _Follower:
             document = parse_metadata(
                 load_stored(self._repository, chain.metadata_key, chain.metadata_sha256)
             )
-            facts = None if chain.type == "view" else read_facts(document)
+            covered = None if chain.covered is None else frozenset(chain.covered)
+            facts = None if chain.type == "view" else read_facts(trim_metadata(document, covered))
         except BcnError as error:
             self._find(chain.metadata_key, f"stored metadata cannot be followed: {error}")
             return

@@ -10,6 +10,8 @@ from bcn.errors import DamagedRepositoryError
 from bcn.model import Json, PitId, TableId
 from bcn.repository.document import VERSION, parse_document
 
+ALL = "all"
+
 
 @dataclass(frozen=True, slots=True)
 class LayerPart:
@@ -62,6 +64,8 @@ class Entry:
     size_bytes: int
     damaged: tuple[Mapping[str, Any], ...]
     table_facts: Mapping[str, Any]
+    history: str = ALL
+    covered: tuple[int, ...] | None = None  # ids of the snapshots that are kept; None for all
 
     def spelling(self, root_id: int) -> str:
         """The root with this id."""
@@ -85,7 +89,12 @@ def render_entry(entry: Entry) -> Json:
         "metadata_version": entry.metadata_version,
         **entry.table_facts,
         "roots": [{"id": root.id, "spelling": root.spelling} for root in entry.roots],
-        "coverage": {"snapshots": "all", "excluded": "none", "damaged": list(entry.damaged)},
+        "coverage": {
+            "history": entry.history,
+            "snapshots": ALL if entry.covered is None else [str(item) for item in entry.covered],
+            "excluded": "none",
+            "damaged": list(entry.damaged),
+        },
         "layers": [_render_layer(layer) for layer in entry.layers],
         "totals": {"files": entry.files, "bytes": entry.size_bytes},
     }
@@ -138,7 +147,13 @@ def _read_entry(document: Json) -> Entry:
         size_bytes=document["totals"]["bytes"],
         damaged=tuple(document["coverage"]["damaged"]),
         table_facts={key: document[key] for key in FACT_KEYS if key in document},
+        history=document["coverage"].get("history", ALL),
+        covered=_read_covered(document["coverage"]["snapshots"]),
     )
+
+
+def _read_covered(value: str | list[str]) -> tuple[int, ...] | None:
+    return None if value == ALL else tuple(int(item) for item in value)
 
 
 def _read_layer(document: Json) -> Layer:

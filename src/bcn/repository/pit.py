@@ -10,6 +10,7 @@ from typing import Any
 from bcn.errors import DamagedRepositoryError
 from bcn.model import Json, PitId, TableId, iso, join_names
 from bcn.repository.document import VERSION, check_checksum, parse_document, with_checksum
+from bcn.repository.entry import ALL
 
 CHECKSUM_FIELD = "manifest_checksum"
 
@@ -41,6 +42,7 @@ class ObjectRecord:
     files_new: int = 0
     bytes_new: int = 0
     damaged: int = 0
+    coverage: str = ALL  # how much history was asked for when its entry was made
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class PitManifest:
     renamed: tuple[RenamedObject, ...] = ()
     failed: tuple[FailedObject, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    history: str = ALL  # how much was asked for by this backup: the next one's default
 
     @property
     def summary(self) -> Json:
@@ -136,6 +139,7 @@ def render_pit(pit: PitManifest) -> Json:
         "bcn_version": pit.bcn_version,
         "summary": pit.summary,
         "labels": dict(pit.labels),
+        "history": pit.history,
         "included_objects": {
             "databases": [join_names(namespace.levels) for namespace in pit.namespaces],
             "tables": _names_by_database(pit, "table"),
@@ -200,6 +204,7 @@ def _render_object(item: ObjectRecord) -> Json:
             "bytes_new": item.bytes_new,
         },
         "damaged_snapshots": item.damaged,
+        "coverage": item.coverage,
     }
 
 
@@ -259,15 +264,7 @@ def _read_pit(document: Json) -> PitManifest:
         namespaces=tuple(
             Namespace(tuple(item["levels"]), item["properties"]) for item in document["namespaces"]
         ),
-        deleted=tuple(
-            DeletedObject(
-                item["object_id"],
-                _read_table(item),
-                item["deleted_at"],
-                PitId(item["last_pit_included"]),
-            )
-            for item in document["deleted_objects"]
-        ),
+        deleted=tuple(_read_deleted(item) for item in document["deleted_objects"]),
         deleted_namespaces=tuple(document["deleted_in_source"]["databases"]),
         renamed=tuple(
             RenamedObject(
@@ -277,11 +274,26 @@ def _read_pit(document: Json) -> PitManifest:
         ),
         failed=tuple(_read_failed(item) for item in document["failed_objects"]),
         labels=document["labels"],
+        history=document.get("history", ALL),
     )
 
 
 def _read_table(item: Json) -> TableId:
     return TableId(tuple(item["namespace"]), item["table"])
+
+
+def read_item(item: Json) -> ObjectRecord | DeletedObject | FailedObject | None:
+    """One item of a PIT's lists of objects, by the keys it has; None if it is none of them."""
+    if item.keys() >= {"entry", "totals", "status"}:
+        return _read_object(item)
+    if "deleted_at" in item:
+        return _read_deleted(item)
+    return _read_failed(item) if item.keys() >= {"class", "kept_pit"} else None
+
+
+def _read_deleted(item: Json) -> DeletedObject:
+    last = PitId(item["last_pit_included"])
+    return DeletedObject(item["object_id"], _read_table(item), item["deleted_at"], last)
 
 
 def _read_failed(item: Json) -> FailedObject:
@@ -306,4 +318,5 @@ def _read_object(item: Json) -> ObjectRecord:
         files_new=totals["files_new"],
         bytes_new=totals["bytes_new"],
         damaged=item["damaged_snapshots"],
+        coverage=item.get("coverage", ALL),
     )

@@ -11,6 +11,7 @@ from bcn.errors import (
     MissingKeyError,
     UnsupportedCatalogError,
 )
+from bcn.iceberg.history import trim_metadata
 from bcn.iceberg.metadata import parse_metadata, read_facts, relocate_metadata, render_metadata
 from bcn.model import Json, sha256
 from bcn.repository.entry import Entry
@@ -90,8 +91,12 @@ def load_metadata(repository: Repository, entry: Entry) -> bytes:
 
 
 def load_document(data: bytes, target: Target) -> Json:
-    """The stored metadata document of a table. Raises DamagedRepositoryError."""
-    document = parse_metadata(data)
+    """The stored document of a table, with the snapshots that its entry covers and no others.
+
+    Raises DamagedRepositoryError.
+    """
+    covered = None if target.entry.covered is None else frozenset(target.entry.covered)
+    document = trim_metadata(parse_metadata(data), covered)
     if not isinstance(document.get("location"), str):
         raise DamagedRepositoryError(f"the metadata of {target.record.table} has no location")
     return document

@@ -31,6 +31,11 @@ _STATES = ("NEW", "CHANGED", "UNCHANGED", "RENAMED")
 @click.command(short_help="Make a point in time.")
 @scope_options
 @click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="Kept with the PIT.")
+@click.option(
+    "--history",
+    metavar="HISTORY",
+    help="Snapshots to keep of each branch: all, current, last:N or since:TIME. Default: as before.",
+)
 @dry_run_option
 @rate_option
 @jobs_option
@@ -50,6 +55,7 @@ def backup(
     database: str | None,
     table: str | None,
     labels: tuple[str, ...],
+    history: str | None,
     dry_run: bool,
     bytes_per_second: float | None,
     jobs: int | None,
@@ -69,6 +75,7 @@ def backup(
             database=database,
             table=table,
             labels=parse_labels(labels),
+            history=history,
             bytes_per_second=bytes_per_second,
             jobs=jobs,
             lock_wait_seconds=parse_duration(lock_wait),
@@ -128,8 +135,10 @@ def _summary(report: BackupReport) -> list[tuple[str, str]]:
     files = sum(item.files for item in report.objects) - files_new
     size_bytes = sum(item.size_bytes for item in report.objects) - bytes_new
     phases = ", ".join(f"{name} {format_seconds(spent)}" for name, spent in report.seconds.items())
+    part = [("history", f"{report.history}, of every branch")] if report.history != "all" else []
     return [
         ("tables", ", ".join(states)),
+        *part,
         ("new", f"{format_bytes(bytes_new)} in {format_count(files_new, 'file')}"),
         ("reused", f"{format_bytes(size_bytes)} in {format_count(files, 'file')}"),
         ("time", f"{format_seconds(sum(report.seconds.values()))} ({phases})"),
