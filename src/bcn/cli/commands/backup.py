@@ -34,7 +34,7 @@ _STATES = ("NEW", "CHANGED", "UNCHANGED", "RENAMED")
 @click.option(
     "--history",
     metavar="HISTORY",
-    help="Snapshots to keep of each branch: all, current, last:N or since:TIME. Default: as before.",
+    help="Snapshots kept of each branch: all, current, last:N or since:TIME. Default: as before.",
 )
 @dry_run_option
 @rate_option
