@@ -177,10 +177,9 @@ PLACES = (
     Mutant(
         "target-name",
         "a name that is taken is refused",
-        "restore/run.py",
-        "            self._catalog.check_target(target.table, target.location)\n"
-        "            marker.check_empty()\n",
-        "            marker.check_empty()\n",
+        "restore/prepare.py",
+        "        self._catalog.check_target(item.target.table, item.target.location)\n",
+        "        pass\n",
         (_CHECKS + "test_a_name_that_is_taken_is_refused_before_anything_is_copied",),
     ),
     Mutant(

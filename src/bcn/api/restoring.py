@@ -15,6 +15,7 @@ from bcn.api.parts import (
     parse_names,
     repository_spec,
 )
+from bcn.model import check_name
 from bcn.repository.repository import open_repository
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ def restore(  # noqa: PLR0913  what the command line offers
     pit: str = "latest",
     databases: Sequence[str] = (),
     tables: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    include_deleted: bool = False,
     target_catalog: str | None = None,
     target_database: str | None = None,
     target_table: str | None = None,
@@ -45,7 +48,10 @@ def restore(  # noqa: PLR0913  what the command line offers
     settings: Settings | None = None,
     progress: Progress | None = None,
 ) -> RestoreReport:
-    """Bring tables of a PIT back: all, or those whose database and name match one of the globs."""
+    """Bring tables of a PIT back: all, or those whose database and name match one of the globs.
+
+    `exclude` leaves out what it matches; `include_deleted` adds what was gone by then.
+    """
     from bcn.config.settings import resolve_path
     from bcn.iceberg.relocate import Move
     from bcn.repository.resolve import resolve_pit
@@ -61,6 +67,8 @@ def restore(  # noqa: PLR0913  what the command line offers
         pit=resolve_pit(open_repository(spec), pit),
         databases=names.databases,
         tables=names.tables,
+        exclude=tuple(check_name(text) for text in exclude),
+        include_deleted=include_deleted,
         target_catalog=target_catalog,
         target_database=names.target_database,
         target_table=target_table,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import asdict, dataclass
 
 from bcn.errors import (
@@ -14,6 +13,7 @@ from bcn.errors import (
 )
 from bcn.model import Json, PitId, join_names, split_names
 from bcn.repository.lease import find_held_lease, is_proven_dead, this_process
+from bcn.repository.nearest import did_you_mean
 from bcn.repository.pit import FailedObject, ObjectRecord, PitManifest
 from bcn.repository.repository import Repository, summary_line
 
@@ -313,8 +313,7 @@ def _find_database(manifest: PitManifest, text: str) -> str:
     known |= set(manifest.deleted_namespaces) | {item.database for item in _objects(manifest)}
     wanted = join_names(split_names(text))
     if wanted not in known:
-        near = difflib.get_close_matches(wanted, sorted(known), n=1)
-        question = f", did you mean {near[0]!r}?" if near else ""
+        question = did_you_mean(wanted, known)
         raise NoSuchNamespaceError(f"no database {wanted!r} in {manifest.pit}{question}")
     return wanted
 

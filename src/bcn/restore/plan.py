@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from fnmatch import fnmatchcase
 
-from bcn.errors import NoSuchNamespaceError, NoSuchTableError, UsageError
 from bcn.iceberg.relocate import Move, Moves, lies_under
-from bcn.model import PitId, TableId, join_names
+from bcn.model import PitId, TableId
 from bcn.repository.entry import Entry
 from bcn.repository.pit import ObjectRecord, PitManifest
 from bcn.storage.protocol import StorageSpec
@@ -31,6 +29,8 @@ class RestoreRequest:
     pit: PitId
     databases: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    include_deleted: bool = False
     target_catalog: str | None = None
     target_database: tuple[str, ...] | None = None
     target_table: str | None = None
@@ -42,58 +42,29 @@ class RestoreRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """An object as one PIT holds it; `deleted_at` if the PIT that is restored has it no more."""
+
+    record: ObjectRecord
+    pit: PitManifest = field(repr=False)
+    deleted_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
-    """Where one table goes."""
+    """Where one table or view goes."""
 
     number: int
-    record: ObjectRecord
+    source: Source
     table: TableId
     location: str
     moves: Moves = field(repr=False)
     entry: Entry = field(repr=False)
 
-
-def select(pit: PitManifest, request: RestoreRequest) -> list[ObjectRecord]:
-    """The tables of a PIT that are asked for. Raises when a name matches nothing."""
-    tables = [item for item in pit.objects if item.type == "table"]
-    if request.databases:
-        tables = _filtered(tables, request.databases, _database_name, NoSuchNamespaceError, pit)
-    if request.tables:
-        tables = _filtered(tables, request.tables, _table_name, NoSuchTableError, pit)
-    if request.target_table is not None and len(tables) != 1:
-        raise UsageError(f"--target-table needs one table, {len(tables)} are chosen")
-    if request.target_location is not None and len(tables) != 1:
-        raise UsageError(f"--target-location needs one table, {len(tables)} are chosen")
-    return tables
-
-
-def _database_name(item: ObjectRecord) -> tuple[str, ...]:
-    return (item.table.database, join_names(item.table.namespace))
-
-
-def _table_name(item: ObjectRecord) -> tuple[str, ...]:
-    return (item.table.name, str(item.table))
-
-
-def _filtered(
-    tables: Sequence[ObjectRecord],
-    patterns: Iterable[str],
-    names: object,
-    error: type[NoSuchNamespaceError] | type[NoSuchTableError],
-    pit: PitManifest,
-) -> list[ObjectRecord]:
-    """Tables of which a name equals or matches a pattern; every pattern must match something."""
-    chosen: list[ObjectRecord] = []
-    for pattern in patterns:
-        found = [
-            item
-            for item in tables
-            if any(name == pattern or fnmatchcase(name, pattern) for name in names(item))  # type: ignore[operator]
-        ]
-        if not found:
-            raise error(f"nothing in {pit.pit} matches {pattern!r}")
-        chosen += [item for item in found if item not in chosen]
-    return sorted(chosen, key=lambda item: item.table)
+    @property
+    def record(self) -> ObjectRecord:
+        """What its PIT says of it."""
+        return self.source.record
 
 
 def target_name(item: ObjectRecord, request: RestoreRequest) -> TableId:

@@ -20,6 +20,8 @@ class RestoredTable:
     files: int
     size_bytes: int
     snapshots: int
+    pit: PitId
+    deleted_at: str | None = None
     damaged_snapshots: int = 0
     roots: tuple[Move, ...] = ()
 
@@ -39,6 +41,8 @@ class RestoredTable:
             "database": self.database,
             "name": self.name,
             "source": str(self.source),
+            "pit": str(self.pit),
+            "deleted_at": self.deleted_at,
             "metadata_location": self.metadata_location,
             "uuid": self.uuid,
             "files": self.files,

@@ -10,25 +10,19 @@ from bcn.catalog.protocol import Catalog
 from bcn.engine.chunks import Chunk, bin_chunks
 from bcn.engine.meter import MeterAddress, listen
 from bcn.engine.spark import Engine
-from bcn.errors import (
-    TargetExistsError,
-    UnknownPitError,
-)
-from bcn.iceberg.metadata import declared_roots, parse_metadata
-from bcn.model import Json, TableId
-from bcn.repository.entry import Entry
+from bcn.errors import UnknownPitError
+from bcn.iceberg.metadata import parse_metadata
+from bcn.model import Json
 from bcn.repository.inventory import Slot
-from bcn.repository.pit import ObjectRecord, PitManifest
+from bcn.repository.pit import PitManifest
 from bcn.repository.repository import open_repository
-from bcn.restore.place import SCRATCH, Marker, check_apart, check_place
-from bcn.restore.plan import RestoreRequest, Target, build_moves, select, target_name
+from bcn.restore.place import SCRATCH
+from bcn.restore.plan import RestoreRequest
+from bcn.restore.prepare import Item, Preparation
 from bcn.restore.register import (
     build_metadata,
-    check_properties,
     check_registered,
     create_namespace,
-    load_document,
-    load_metadata,
     metadata_location,
     new_uuid,
     save_metadata,
@@ -69,19 +63,6 @@ def run_restore(
 ) -> RestoreReport:
     """Bring tables of a PIT back. Raises BcnError; nothing is registered unless all is right."""
     return _Restore(request, open_catalog, engine, progress or Silent()).run()
-
-
-@dataclass
-class _Table:
-    """One table on its way."""
-
-    target: Target
-    document: Json
-    marker: Marker
-    recipe: RestoreRecipe
-    is_back: bool = False
-    metadata_location: str = ""
-    uuid: str | None = None
 
 
 @dataclass
@@ -149,84 +130,22 @@ class _Restore:
     def _target_catalog(self) -> str:
         return self._request.target_catalog or str(self._pit.repository["scope"]["catalog"])
 
-    # everything that can be refused is refused here
-
-    def _prepare(self) -> list[_Table]:
-        chosen = select(self._pit, self._request)
-        self._note_views()
-        tables = [self._table(number, record) for number, record in enumerate(chosen, 1)]
-        check_apart(table.target for table in tables)
-        return tables
-
-    def _note_views(self) -> None:
-        views = [str(item.table) for item in self._pit.objects if item.type == "view"]
-        if views and not self._request.tables:
-            self._warn(f"views are kept in the repository but not restored: {', '.join(views)}")
+    def _prepare(self) -> list[Item]:
+        prepared = Preparation(
+            self._request, self._repository, self._pit, self._catalog, self._stores, self._warn
+        ).run()
+        for item in prepared:
+            if item.is_back:
+                self._progress.message(f"{item.target.table} was restored by an earlier run")
+        return prepared
 
     def _warn(self, text: str) -> None:
         self._warnings.append(text)
         self._progress.message(f"warning: {text}")
 
-    def _table(self, number: int, record: ObjectRecord) -> _Table:
-        entry = self._repository.load_entry(record.entry)
-        data = load_metadata(self._repository, entry)
-        target = self._target(number, record, entry, data)
-        document = load_document(data, target)
-        check_place(target, declared_roots(document), self._request.repository)
-        check_properties(self._catalog, document, target)
-        marker = Marker(self._stores, target, self._pit.pit)
-        recipe = RestoreRecipe(
-            number,
-            entry.roots,
-            entry.layers,
-            target.moves,
-            frozenset(path for item in entry.damaged for path in item["files"]),
-        )
-        table = _Table(target, document, marker, recipe, self._is_back(target, marker))
-        if not table.is_back:
-            self._catalog.check_target(target.table, target.location)
-            marker.check_empty()
-        if entry.damaged:
-            self._warn(
-                f"{target.table} has {len(entry.damaged)} damaged snapshots: files were missing"
-            )
-        return table
-
-    def _target(self, number: int, record: ObjectRecord, entry: Entry, data: bytes) -> Target:
-        name = target_name(record, self._request)
-        home = str(parse_metadata(data)["location"])
-        location = self._location(record, name, home)
-        moves = build_moves(entry, home, location, self._request)
-        return Target(number, record, name, location, moves, entry)
-
-    def _location(self, record: ObjectRecord, name: TableId, home: str) -> str:
-        if self._request.target_location is not None:
-            return self._request.target_location.rstrip("/")
-        same_catalog = self._target_catalog() == self._pit.repository["scope"]["catalog"]
-        if same_catalog and name == record.table:
-            return home.rstrip("/")
-        return self._catalog.default_location(name).rstrip("/")
-
-    def _is_back(self, target: Target, marker: Marker) -> bool:
-        """Whether an earlier run registered the table and was stopped before its end."""
-        if not marker.is_ours():
-            return False
-        try:
-            self._catalog.check_target(target.table, target.location)
-        except TargetExistsError:
-            pass
-        else:
-            return False
-        folder = metadata_location(self._catalog, target).rpartition("/")[0]
-        pointer = self._catalog.find_pointer(target.table)
-        if pointer is None or pointer.metadata_location.rpartition("/")[0] != folder:
-            return False  # somebody else's table has the name by now
-        self._progress.message(f"{target.table} was restored by an earlier run")
-        return True
-
     # the work
 
-    def _restore(self, tables: Sequence[_Table]) -> None:
+    def _restore(self, tables: Sequence[Item]) -> None:
         self._engine.warm_up()
         for table in tables:
             table.marker.set()
@@ -251,7 +170,7 @@ class _Restore:
         with self._watch.phase("register"):
             self._register(tables, documents)
 
-    def _sort(self, tables: Sequence[_Table]) -> None:
+    def _sort(self, tables: Sequence[Item]) -> None:
         with self._watch.phase("sort"):
             tasks = self._plan_tasks(tables)
             small = sum(table.target.record.files for table in tables) <= SMALL_ROWS
@@ -266,7 +185,7 @@ class _Restore:
             {task.group: tuple(task.tables) for task in tasks},
         )
 
-    def _plan_tasks(self, tables: Sequence[_Table]) -> list[PlanTask]:
+    def _plan_tasks(self, tables: Sequence[Item]) -> list[PlanTask]:
         tasks: list[PlanTask] = []
         shared: list[tuple[int, Slot]] = []
         for table in tables:
@@ -334,13 +253,13 @@ class _Restore:
                 self._raise_failed(result)
                 self._counts.checked += result.files
 
-    def _register(self, tables: Sequence[_Table], documents: Mapping[int, Json]) -> None:
+    def _register(self, tables: Sequence[Item], documents: Mapping[int, Json]) -> None:
         self._progress.phase("registering")
         open_storage(self._run_value.scratch).delete_all("")
         flush_places(move.new for table in tables for move in table.target.moves.moves)
         for table in tables:
             target, document = table.target, documents[table.target.number]
-            if not create_namespace(self._catalog, self._pit, target):
+            if not create_namespace(self._catalog, target.source.pit, target):
                 self._warn(
                     f"{self._catalog.name} cannot hold properties of {target.table.database}"
                 )
@@ -350,7 +269,7 @@ class _Restore:
             check_registered(self._stores, self._catalog, target, document)
             table.metadata_location, table.uuid = location, document.get("table-uuid")
 
-    def _report(self, tables: Sequence[_Table]) -> RestoreReport:
+    def _report(self, tables: Sequence[Item]) -> RestoreReport:
         return RestoreReport(
             repository=self._request.repository.location,
             pit=self._pit.pit,
@@ -366,7 +285,7 @@ class _Restore:
             dry_run=self._request.dry_run,
         )
 
-    def _restored(self, table: _Table) -> RestoredTable:
+    def _restored(self, table: Item) -> RestoredTable:
         target = table.target
         if table.is_back:
             self._recall(table)
@@ -380,9 +299,11 @@ class _Restore:
             snapshots=target.record.snapshots,
             damaged_snapshots=len(target.entry.damaged),
             roots=target.moves.moves,
+            pit=target.source.pit.pit,
+            deleted_at=target.source.deleted_at,
         )
 
-    def _recall(self, table: _Table) -> None:
+    def _recall(self, table: Item) -> None:
         """What an earlier run registered."""
         pointer = self._catalog.find_pointer(table.target.table)
         if pointer is not None:

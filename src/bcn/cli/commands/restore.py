@@ -26,6 +26,17 @@ if TYPE_CHECKING:
 @click.command(short_help="Bring tables of a point in time back.")
 @pit_option("latest")
 @filter_options
+@click.option(
+    "--exclude",
+    metavar="GLOB",
+    multiple=True,
+    help="All but databases, tables and database.table that match; may be given several times.",
+)
+@click.option(
+    "--include-deleted",
+    is_flag=True,
+    help="Also what was deleted before this point in time, each as the last one has it.",
+)
 @click.option("--target-catalog", metavar="NAME", help="Where tables go. Default: their catalog.")
 @click.option("--target-database", metavar="NAME", help="Default: their own.")
 @click.option("--target-table", metavar="NAME", help="Another name, for one table.")
@@ -52,6 +63,8 @@ def restore(
     pit: str | None,
     databases: tuple[str, ...],
     tables: tuple[str, ...],
+    exclude: tuple[str, ...],
+    include_deleted: bool,
     target_catalog: str | None,
     target_database: str | None,
     target_table: str | None,
@@ -72,6 +85,8 @@ def restore(
             pit=pit or "latest",
             databases=databases,
             tables=tables,
+            exclude=exclude,
+            include_deleted=include_deleted,
             target_catalog=target_catalog,
             target_database=target_database,
             target_table=target_table,
@@ -107,6 +122,11 @@ def _lines(report: RestoreReport) -> list[str]:
         *format_table(header, rows),
         "",
         f"{verb} {count} of PIT {report.pit} to catalog {clean(report.catalog)}",
+        *(
+            f"from    {table.source} is of PIT {table.pit}: it was deleted by {table.deleted_at}"
+            for table in report.tables
+            if table.deleted_at
+        ),
         f"copied  {_copied(report)}",
         f"time    {format_seconds(sum(report.seconds.values()))} ({phases})",
         *(f"warning {clean(text)}" for text in report.warnings),

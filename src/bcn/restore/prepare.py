@@ -1,0 +1,252 @@
+"""Everything that can be refused is refused here, before the first byte is copied."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from bcn.catalog.protocol import Catalog
+from bcn.errors import DamagedRepositoryError, TargetExistsError, UsageError
+from bcn.iceberg.metadata import declared_roots, parse_metadata
+from bcn.model import Json, PitId, TableId
+from bcn.repository.entry import Entry
+from bcn.repository.pit import DeletedObject, PitManifest
+from bcn.repository.repository import Repository
+from bcn.restore.choose import Filter, choose
+from bcn.restore.place import Marker, check_apart, check_place
+from bcn.restore.plan import RestoreRequest, Source, Target, build_moves, target_name
+from bcn.restore.register import (
+    check_properties,
+    load_document,
+    load_metadata,
+    metadata_location,
+)
+from bcn.restore.tasks import RestoreRecipe
+from bcn.storage.open import Stores
+
+
+@dataclass
+class Item:
+    """One table on its way."""
+
+    target: Target
+    document: Json
+    marker: Marker
+    is_back: bool = False
+    metadata_location: str = ""
+    uuid: str | None = None
+
+    @property
+    def recipe(self) -> RestoreRecipe:
+        """What tasks have to know of it."""
+        target, entry = self.target, self.target.entry
+        damaged = frozenset(path for item in entry.damaged for path in item["files"])
+        return RestoreRecipe(target.number, entry.roots, entry.layers, target.moves, damaged)
+
+
+class Preparation:
+    """From a request to what will be restored, each under which name and where."""
+
+    def __init__(
+        self,
+        request: RestoreRequest,
+        repository: Repository,
+        pit: PitManifest,
+        catalog: Catalog,
+        stores: Stores,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._request = request
+        self._repository = repository
+        self._pit = pit
+        self._pits: dict[PitId, PitManifest | None] = {pit.pit: pit}
+        self._catalog = catalog
+        self._stores = stores
+        self._warn = warn
+
+    def run(self) -> list[Item]:
+        """What is asked for, all of it possible. Raises BcnError; nothing is written."""
+        sources = self._choose()
+        self._check_single(sources)
+        names = [target_name(source.record, self._request) for source in sources]
+        check_names(sources, names)
+        pairs = enumerate(zip(sources, names, strict=True), 1)
+        items = [self._item(number, source, name) for number, (source, name) in pairs]
+        check_apart(item.target for item in items)
+        self._check_free(items)
+        for item in items:
+            self._note_gaps(item.target)
+        return items
+
+    # what
+
+    def _choose(self) -> list[Source]:
+        request = self._request
+        wanted = Filter(request.databases, request.tables, request.exclude, request.include_deleted)
+        choice = choose(self._pit, wanted)
+        sources = [
+            self._find_deleted(item) if isinstance(item, DeletedObject) else Source(item, self._pit)
+            for item in choice.items
+        ]
+        views = [source for source in sources if source.record.type == "view"]
+        if views:
+            names = ", ".join(str(source.record.table) for source in views)
+            self._warn(f"views are kept in the repository but not restored: {names}")
+        return [source for source in sources if source.record.type != "view"]
+
+    def _find_deleted(self, item: DeletedObject) -> Source:
+        """What is gone as the last PIT has it that held it. Raises DamagedRepositoryError."""
+        last = item.last_pit_included
+        what = f"{item.table} was deleted by {item.deleted_at}"
+        try:
+            if last not in self._pits:
+                self._pits[last] = self._repository.find_pit(last)
+        except DamagedRepositoryError as error:
+            raise _lost(f"{what}, and PIT {last} that held it is damaged: {error}") from error
+        pit = self._pits[last]
+        if pit is None:
+            raise _lost(f"{what}, and PIT {last} that held it was removed")
+        for record in pit.objects:
+            if record.object_id == item.object_id:
+                return Source(record, pit, item.deleted_at)
+        raise _lost(f"{what}, and PIT {last} does not hold it")
+
+    def _check_single(self, sources: Sequence[Source]) -> None:
+        for option, value in (
+            ("--target-table", self._request.target_table),
+            ("--target-location", self._request.target_location),
+        ):
+            if value is not None and len(sources) != 1:
+                raise UsageError(f"{option} needs one table, {len(sources)} are chosen")
+
+    # where
+
+    def _item(self, number: int, source: Source, name: TableId) -> Item:
+        entry = self._repository.load_entry(source.record.entry)
+        data = load_metadata(self._repository, entry)
+        target = self._target(number, source, name, entry, data)
+        document = load_document(data, target)
+        check_place(target, declared_roots(document), self._request.repository)
+        check_properties(self._catalog, document, target)
+        return Item(target, document, Marker(self._stores, target, source.pit.pit))
+
+    def _target(
+        self, number: int, source: Source, name: TableId, entry: Entry, data: bytes
+    ) -> Target:
+        home = str(parse_metadata(data)["location"])
+        location = self._location(source, name, home)
+        moves = build_moves(entry, home, location, self._request)
+        return Target(number, source, name, location, moves, entry)
+
+    def _location(self, source: Source, name: TableId, home: str) -> str:
+        if self._request.target_location is not None:
+            return self._request.target_location.rstrip("/")
+        catalog = self._pit.repository["scope"]["catalog"]
+        same_catalog = (self._request.target_catalog or catalog) == catalog
+        if same_catalog and name == source.record.table:
+            return home.rstrip("/")
+        return self._catalog.default_location(name).rstrip("/")
+
+    # whether it is free
+
+    def _check_free(self, items: Sequence[Item]) -> None:
+        """Raises TargetExistsError that names everything that is in the way."""
+        for item in items:
+            item.is_back = self._is_back(item.target, item.marker)
+        todo = [item for item in items if not item.is_back]
+        taken = _refusals(todo, self._check_name)
+        if len(taken) > 1:
+            names = ", ".join(str(item.target.table) for item, _ in taken)
+            raise TargetExistsError(
+                f"{len(taken)} of {len(items)} exist in catalog {self._catalog.name!r}: {names}",
+                hint=_SEVERAL,
+            )
+        taken += [] if taken else _refusals(todo, lambda item: item.marker.check_empty())
+        if taken:
+            text = "; ".join(str(error) for _, error in taken)
+            hint = _SEVERAL if len(items) > 1 else taken[0][1].hint
+            raise TargetExistsError(text, hint=hint)
+
+    def _check_name(self, item: Item) -> None:
+        self._catalog.check_target(item.target.table, item.target.location)
+
+    def _is_back(self, target: Target, marker: Marker) -> bool:
+        """Whether an earlier run registered the table and was stopped before its end."""
+        if not marker.is_ours():
+            return False
+        try:
+            self._catalog.check_target(target.table, target.location)
+        except TargetExistsError:
+            pass
+        else:
+            return False
+        folder = metadata_location(self._catalog, target).rpartition("/")[0]
+        pointer = self._catalog.find_pointer(target.table)
+        return pointer is not None and pointer.metadata_location.rpartition("/")[0] == folder
+
+    def _note_gaps(self, target: Target) -> None:
+        entry = target.entry
+        if entry.damaged:
+            self._warn(
+                f"{target.table} has {len(entry.damaged)} damaged snapshots: files were missing"
+            )
+        if entry.covered is not None:
+            self._warn(
+                f"{target.table} has {len(entry.covered)} snapshots of its history and no more:"
+                f" it was backed up with --history {entry.history}"
+            )
+
+
+_SEVERAL = "leave them out with --exclude, or restore beside them with --target-database"
+
+
+def _refusals(
+    items: Iterable[Item], check: Callable[[Item], None]
+) -> list[tuple[Item, TargetExistsError]]:
+    refused = []
+    for item in items:
+        try:
+            check(item)
+        except TargetExistsError as error:
+            refused.append((item, error))
+    return refused
+
+
+def _lost(text: str) -> DamagedRepositoryError:
+    return DamagedRepositoryError(
+        text, hint="look with 'bcn list' for an earlier PIT that holds it, and give it with --pit"
+    )
+
+
+def check_names(sources: Sequence[Source], names: Sequence[TableId]) -> None:
+    """Raises TargetExistsError if two objects would be restored under one name."""
+    by_name: dict[TableId, list[Source]] = defaultdict(list)
+    for source, name in zip(sources, names, strict=True):
+        by_name[name].append(source)
+    clashes = {name: held for name, held in by_name.items() if len(held) > 1}
+    if not clashes:
+        return
+    texts = [f"{name} would be {_enumerate(held)}" for name, held in clashes.items()]
+    gone = [item for held in clashes.values() for item in held if item.deleted_at is not None]
+    hint = "choose fewer tables, or another name for each"
+    if gone:
+        first = gone[0]
+        hint = (
+            f"leave it out with --exclude {first.record.object_id}, or restore it alone:"
+            f" --pit {first.pit.pit} --table {first.record.object_id} --target-table NAME"
+        )
+    raise TargetExistsError("; ".join(texts), hint=hint)
+
+
+def _enumerate(sources: Sequence[Source]) -> str:
+    return " and ".join(_describe(source) for source in sources)
+
+
+def _describe(source: Source) -> str:
+    if source.deleted_at is None:
+        return f"{source.record.table} of PIT {source.pit.pit}"
+    return (
+        f"{source.record.table} (object {source.record.object_id}) of PIT {source.pit.pit},"
+        f" deleted by {source.deleted_at}"
+    )
