@@ -237,3 +237,13 @@ def test_a_reader_never_sees_half_a_file(storage: Storage) -> None:
             assert len(data) == 200_000
             assert data == data[:1] * 200_000
             seen += 1
+
+
+def test_a_whole_key_is_no_leftover_and_a_half_written_one_no_key(storage: Storage) -> None:
+    storage.write_once("folder/whole", b"x")
+    with storage.open_writer("folder/half") as writer:
+        writer.write(b"x")
+        assert list(storage.iter_keys("")) == ["folder/whole"]
+        assert all("whole" not in key for key in storage.iter_leftovers(""))
+    assert list(storage.iter_leftovers("")) == []
+    assert list(storage.iter_leftovers("nothing/")) == []

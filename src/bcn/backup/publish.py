@@ -1,21 +1,19 @@
-"""From sealed layers to a PIT: entries, the flush, the PIT manifest, then derived documents."""
+"""From sealed layers to a PIT: entries, the flush, the PIT manifest."""
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from bcn.backup.tasks import SealedPart
 from bcn.backup.work import Work
 from bcn.errors import DamagedRepositoryError
-from bcn.model import Json, PitId, join_names, sha256
+from bcn.model import Json, PitId, sha256
 from bcn.repository import layout
-from bcn.repository.document import VERSION, render_document
+from bcn.repository.document import render_document
 from bcn.repository.entry import Entry, Layer, render_entry
 from bcn.repository.lease import HeldLease
 from bcn.repository.pit import EntryRef, ObjectRecord, PitManifest, render_pit
-from bcn.repository.repository import Repository, summary_line
+from bcn.repository.repository import Repository
 
 
 def build_entry(
@@ -143,81 +141,3 @@ def publish(repository: Repository, lease: HeldLease, pit: PitManifest) -> None:
     """Flush all that the PIT needs, then create it. From here on the backup exists."""
     repository.storage.flush()
     lease.publish(render_document(render_pit(pit)))
-
-
-def write_derived(
-    repository: Repository,
-    pit: PitManifest,
-    catalog_properties: Mapping[str, str],
-    entries: Sequence[Entry],
-) -> None:
-    """Bring `manifest.json` and everything that repeats PITs up to date."""
-    storage, catalog = repository.storage, pit.repository["scope"]["catalog"]
-    repository.update(last_pit=str(pit.pit))
-    lines = [line for line in repository.summaries() if line["pit"] != str(pit.pit)]
-    text = "".join(json.dumps(line) + "\n" for line in [*lines, summary_line(pit)])
-    storage.replace(layout.pits_index_key(catalog), text.encode())
-    documents = {
-        layout.catalog_metadata_key(catalog): {
-            "name": catalog,
-            "properties": dict(catalog_properties),
-        },
-        **_database_documents(catalog, pit),
-        **_deletion_documents(catalog, pit),
-        **_table_documents(repository, catalog, entries),
-    }
-    for key, document in documents.items():
-        storage.replace(key, render_document({"version": VERSION, **document}))
-
-
-def _database_documents(catalog: str, pit: PitManifest) -> dict[str, Json]:
-    return {
-        layout.database_metadata_key(catalog, item.levels): {
-            "name": join_names(item.levels),
-            "levels": list(item.levels),
-            "properties": dict(item.properties),
-        }
-        for item in pit.namespaces
-    }
-
-
-def _deletion_documents(catalog: str, pit: PitManifest) -> dict[str, Json]:
-    by_database: dict[tuple[str, ...], list[Json]] = defaultdict(list)
-    for item in pit.deleted:
-        by_database[item.table.namespace].append(
-            {
-                "name": item.table.name,
-                "database": item.table.database,
-                "deleted_at": item.deleted_at,
-                "last_pit_included": str(item.last_pit_included),
-                "source_object_id": item.object_id,
-            }
-        )
-    documents: dict[str, Json] = {
-        layout.deleted_tables_key(catalog, namespace): {"deleted_tables": items}
-        for namespace, items in by_database.items()
-    }
-    if pit.deleted_namespaces:
-        databases = [{"name": name} for name in pit.deleted_namespaces]
-        documents[layout.deleted_databases_key(catalog)] = {"deleted_databases": databases}
-    return documents
-
-
-def _table_documents(
-    repository: Repository, catalog: str, entries: Sequence[Entry]
-) -> dict[str, Json]:
-    return {
-        layout.table_manifest_key(catalog, entry.table): {
-            "name": str(entry.table),
-            "object_id": entry.object_id,
-            "uuid": entry.uuid,
-            "as_of": str(entry.pit),
-            **entry.table_facts,
-            "layers": [
-                {"kind": layer.kind, "pit": str(layer.pit), "rows": layer.rows}
-                for layer in entry.layers
-            ],
-            "totals": {"files": entry.files, "bytes": entry.size_bytes},
-        }
-        for entry in entries
-    }

@@ -19,7 +19,6 @@ from bcn.backup.publish import (
     save_entry,
     status_of,
     stored_metadata,
-    write_derived,
 )
 from bcn.backup.report import BackupReport
 from bcn.backup.round import CopyOptions, Round, RoundOutcome, error_of
@@ -42,6 +41,7 @@ from bcn.repository import layout
 from bcn.repository.entry import Entry
 from bcn.repository.lease import HeldLease, LeaseSettings, Lessor, leased_pits
 from bcn.repository.pit import FailedObject, ObjectRecord, PitManifest
+from bcn.repository.refresh import write_derived
 from bcn.repository.repository import (
     Repository,
     Scope,
@@ -218,7 +218,8 @@ class _Backup:
         with self._watch.phase("publish"):
             self._progress.phase("publishing")
             publish(repository, begun.lease, manifest)
-            write_derived(repository, manifest, self._catalog.public_properties(), entries)
+            properties = self._catalog.public_properties()
+            write_derived(repository, manifest, begun.parent, properties, entries)
             for number in range(1, MAX_ROUNDS + 1):
                 repository.storage.delete_all(layout.job_prefix(_job(pit, number)))
             repository.storage.flush()

@@ -11,6 +11,8 @@ REPOSITORY_KEY = "manifest.json"
 IN_PROGRESS_KEY = ".in_progress"
 LEASES_PREFIX = "leases/"
 JOBS_PREFIX = "jobs/"
+DATA_PREFIX = "data/"
+TRASH_PREFIX = "trash/"
 CATALOGS_PREFIX = "catalogs/"
 
 _MAX_SEGMENT_BYTES = 200
@@ -59,7 +61,7 @@ def named_id(kind: str, catalog: str, table: TableId, location: str) -> str:
 
 def data_key(object_id: str, root_id: int, path: str) -> str:
     """Where a file of an object is stored, unless that key is taken by other bytes."""
-    prefix = f"data/{_segment(object_id, _UNSAFE)}/r{root_id}/"
+    prefix = f"{DATA_PREFIX}{_segment(object_id, _UNSAFE)}/r{root_id}/"
     key = prefix + "/".join(_segment(part, _UNSAFE) for part in path.split("/"))
     return key if len(key) <= _MAX_KEY_BYTES else prefix + _hashed(path)
 
@@ -159,6 +161,50 @@ _DERIVED_NAMES = {
 def is_derived_key(key: str) -> bool:
     """Whether a key under `catalogs/` is a document that only repeats others."""
     return key.rpartition("/")[2] in _DERIVED_NAMES
+
+
+_STORED_KEY = re.compile(r"catalogs/[^/]+/databases/[^/]+/[^/]+/(entries|snapshots|deltas)/[^/]+\Z")
+
+
+def find_stored_folder(key: str) -> str | None:
+    """`entries`, `snapshots` or `deltas` for a key in such a folder of a table."""
+    match = _STORED_KEY.match(key)
+    return match[1] if match else None
+
+
+def parse_entry_key(key: str) -> PitId | None:
+    """The PIT that wrote an entry, None for any other key."""
+    if find_stored_folder(key) != "entries" or not key.endswith(".json"):
+        return None
+    return PitId.find(key.rpartition("/")[2].removesuffix(".json"))
+
+
+# trash
+
+
+def trash_key(run: PitId) -> str:
+    """What a run of maintenance commits: the list of what a prune may delete."""
+    return f"{TRASH_PREFIX}{run}.json"
+
+
+def quarantine_key(pit: PitId, number: int) -> str:
+    """Where a damaged PIT manifest is set aside."""
+    return f"{TRASH_PREFIX}{pit}-{number}.json"
+
+
+_TRASH_KEY = re.compile(r"trash/(\d{8}T\d{6}\.\d{6}Z)(-\d+)?\.json\Z")
+
+
+def parse_trash_key(key: str) -> PitId | None:
+    """The run whose list this may be, None for any other key."""
+    match = _TRASH_KEY.match(key)
+    return PitId.find(match[1]) if match and match[2] is None else None
+
+
+def parse_quarantine_key(key: str) -> PitId | None:
+    """The PIT that was set aside here, None for any other key."""
+    match = _TRASH_KEY.match(key)
+    return PitId.find(match[1]) if match and match[2] is not None else None
 
 
 # leases

@@ -28,6 +28,11 @@ from bcn.storage.protocol import Storage, StorageSpec
 KNOWN_READ_FEATURES: frozenset[str] = frozenset()
 KNOWN_WRITE_FEATURES: frozenset[str] = frozenset()
 
+_DAMAGED_HINT = (
+    "the newest point in time is damaged, earlier ones may be whole: 'bcn repair' says which; to "
+    "go on from the newest whole one, set this aside with 'bcn repair --quarantine {}'"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -92,6 +97,7 @@ class Repository:
             "granularity": self.document["granularity"],
             "scope": self.document["scope"],
             "features": self.document["features"],
+            "created_at": self.document.get("created_at"),
         }
 
     def update(self, **changes: object) -> None:
@@ -140,7 +146,12 @@ class Repository:
     def find_newest(self) -> PitManifest | None:
         """The newest PIT. Raises DamagedRepositoryError if that one cannot be read."""
         for pit in reversed(self.pit_ids()):
-            manifest = self.find_pit(pit)
+            try:
+                manifest = self.find_pit(pit)
+            except NewerVersionError:
+                raise
+            except DamagedRepositoryError as error:
+                raise DamagedRepositoryError(str(error), hint=_DAMAGED_HINT.format(pit)) from error
             if manifest is not None:
                 return manifest
         return None
@@ -155,14 +166,19 @@ class Repository:
             raise DamagedRepositoryError(f"entry {ref.key} is damaged: its SHA-256 does not match")
         return parse_entry(data, ref.key)
 
-    def summaries(self) -> list[Json]:
+    def summaries(self, skip: PitId | None = None) -> list[Json]:
         """One line a PIT, oldest first: from `pits.jsonl` where it has the PIT, else from the PIT.
 
-        A PIT that cannot be read gives a line with `damaged`, never an error.
+        A PIT that cannot be read gives a line with `damaged`, never an error; `skip` gives none.
         """
         known = self._indexed()
-        lines = (known.get(str(pit)) or self._summarise(pit) for pit in self.pit_ids())
+        pits = [pit for pit in self.pit_ids() if pit != skip]
+        lines = (known.get(str(pit)) or self._summarise(pit) for pit in pits)
         return [line for line in lines if line is not None]
+
+    def indexed_pits(self) -> list[str]:
+        """Ids that `pits.jsonl` lists, whether there are such PITs or not."""
+        return [str(pit) for pit in self._indexed()]
 
     def _indexed(self) -> dict[str, Json]:
         if self.scope is None:
@@ -171,7 +187,7 @@ class Repository:
             text = self.storage.read(layout.pits_index_key(self.scope.catalog)).decode()
             lines = [json.loads(line) for line in text.splitlines()]
             return {line["pit"]: line for line in lines}
-        except (StorageError, ValueError, KeyError, TypeError):
+        except (StorageError, ValueError, KeyError, TypeError, RecursionError):
             return {}  # derived: whatever is wrong with it, the PITs say the same
 
     def _summarise(self, pit: PitId) -> Json | None:
@@ -279,7 +295,7 @@ def _rebuilt(storage: Storage) -> Json | None:
                 "repository_id": repository["id"],
                 "granularity": repository["granularity"],
                 "scope": repository["scope"],
-                "created_at": iso(manifest.pit.moment),
+                "created_at": repository.get("created_at") or iso(manifest.pit.moment),
                 "last_pit": str(manifest.pit),
                 "features": repository["features"],
             }

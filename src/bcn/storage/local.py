@@ -146,9 +146,14 @@ class LocalStorage:
 
     def iter_keys(self, prefix: str) -> Iterator[str]:
         """All keys under the prefix, without temporary files."""
-        yield from self._walk(prefix)
+        return (key for key, is_temporary in self._walk(prefix) if not is_temporary)
 
-    def _walk(self, prefix: str) -> Iterator[str]:
+    def iter_leftovers(self, prefix: str) -> Iterator[str]:
+        """Temporary files, where they had to have a name."""
+        return (key for key, is_temporary in self._walk(prefix) if is_temporary)
+
+    def _walk(self, prefix: str) -> Iterator[tuple[str, bool]]:
+        """All files under the prefix, and whether they are temporary."""
         path = self._path(prefix).rstrip("/") or "/"
         try:
             found = sorted(os.scandir(_encode(path)), key=lambda entry: entry.name)
@@ -160,8 +165,8 @@ class LocalStorage:
             name = entry.name.decode("utf-8", "surrogateescape")
             if entry.is_dir(follow_symlinks=False):
                 yield from self._walk(f"{prefix}{name}/")
-            elif not name.startswith(TEMPORARY_PREFIX):
-                yield prefix + name
+            else:
+                yield prefix + name, name.startswith(TEMPORARY_PREFIX)
 
     def delete(self, key: str) -> None:
         """Remove a file."""

@@ -71,6 +71,12 @@ class Storage(Protocol):
     def iter_keys(self, prefix: str) -> Iterator[str]:
         """All keys under the prefix, which is empty or ends in a slash; sorted by segment."""
 
+    def iter_leftovers(self, prefix: str) -> Iterator[str]:
+        """Keys of half-written files under the prefix: of writers that work now, or were killed.
+
+        `iter_keys` does not name them; `find_stat` and `delete` know them.
+        """
+
     def delete(self, key: str) -> None:
         """Remove a key; nothing happens if it is not there."""
 
