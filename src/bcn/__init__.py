@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from bcn.config.load import load_settings as load_settings
     from bcn.config.settings import Settings as Settings
     from bcn.errors import BcnError as BcnError
+    from bcn.maintenance.diff import DiffReport as DiffReport
+    from bcn.maintenance.history import LogReport as LogReport
     from bcn.maintenance.report import VerifyReport as VerifyReport
     from bcn.model import PitId as PitId
     from bcn.model import TableId as TableId
@@ -36,8 +38,10 @@ __all__ = [
     "BackupReport",
     "BcnError",
     "DescribeReport",
+    "DiffReport",
     "InitReport",
     "ListReport",
+    "LogReport",
     "ObjectsReport",
     "PitId",
     "Progress",
@@ -57,8 +61,10 @@ _HOMES = {
     "BackupReport": "bcn.backup.report",
     "BcnError": "bcn.errors",
     "DescribeReport": "bcn.repository.listing",
+    "DiffReport": "bcn.maintenance.diff",
     "InitReport": "bcn.api",
     "ListReport": "bcn.repository.listing",
+    "LogReport": "bcn.maintenance.history",
     "ObjectsReport": "bcn.repository.listing",
     "PitId": "bcn.model",
     "Progress": "bcn.telemetry.progress",

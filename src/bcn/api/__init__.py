@@ -8,7 +8,7 @@ that commands which only read start at once.
 from __future__ import annotations
 
 from bcn.api.parts import find_catalog, find_repository, parse_scope
-from bcn.api.reading import describe, list_objects, list_pits
+from bcn.api.reading import describe, diff, list_objects, list_pits, log
 from bcn.api.restoring import restore, verify
 from bcn.api.writing import InitReport, backup, init, unlock
 
@@ -16,11 +16,13 @@ __all__ = [
     "InitReport",
     "backup",
     "describe",
+    "diff",
     "find_catalog",
     "find_repository",
     "init",
     "list_objects",
     "list_pits",
+    "log",
     "parse_scope",
     "restore",
     "unlock",

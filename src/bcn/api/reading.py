@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bcn.api.parts import open_configured, own_settings
+from bcn.api.parts import open_configured, own_settings, parse_names
+from bcn.errors import UsageError
 from bcn.model import split_names
 
 if TYPE_CHECKING:
     from bcn.config.settings import Settings
+    from bcn.maintenance.diff import DiffReport
+    from bcn.maintenance.history import LogReport
     from bcn.repository.listing import DescribeReport, ListReport, ObjectsReport
 
 # ruff: noqa: PLC0415  what a function needs is imported when it is called, see the package
@@ -43,3 +47,39 @@ def describe(repo: str | None = None, *, settings: Settings | None = None) -> De
     from bcn.repository.listing import describe as load_report
 
     return load_report(open_configured(settings or own_settings(), repo))
+
+
+def diff(
+    old: str,
+    new: str = "latest",
+    repo: str | None = None,
+    *,
+    databases: Sequence[str] = (),
+    tables: Sequence[str] = (),
+    settings: Settings | None = None,
+) -> DiffReport:
+    """What differs between two PITs: all, or what matches one of the globs."""
+    from bcn.maintenance.chosen import Chosen
+    from bcn.maintenance.diff import diff_pits
+    from bcn.repository.resolve import resolve_pit
+
+    names = parse_names(databases, tables, None, None)
+    repository = open_configured(settings or own_settings(), repo)
+    pits = [resolve_pit(repository, text) for text in (old, new)]
+    return diff_pits(repository, pits[0], pits[1], Chosen(names.databases, names.tables))
+
+
+def log(
+    table: str,
+    repo: str | None = None,
+    *,
+    limit: int | None = None,
+    settings: Settings | None = None,
+) -> LogReport:
+    """Every PIT in which a table or view changed, newest first; also one that is gone."""
+    from bcn.maintenance.history import load_history
+
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit must be 1 or more, not {limit}")
+    split_names(table)
+    return load_history(open_configured(settings or own_settings(), repo), table, limit)

@@ -19,8 +19,10 @@ from bcn import __version__
 from bcn.cli.app import App
 from bcn.cli.commands.backup import backup
 from bcn.cli.commands.describe import describe
+from bcn.cli.commands.diff import diff
 from bcn.cli.commands.init import init
 from bcn.cli.commands.list import list_
+from bcn.cli.commands.log import log
 from bcn.cli.commands.restore import restore
 from bcn.cli.commands.unlock import unlock
 from bcn.cli.commands.verify import verify
@@ -45,7 +47,7 @@ def cli(context: click.Context) -> None:
     context.ensure_object(App)
 
 
-for _command in (init, backup, restore, list_, describe, verify, unlock):
+for _command in (init, backup, restore, list_, describe, diff, log, verify, unlock):
     cli.add_command(_command)
 
 
