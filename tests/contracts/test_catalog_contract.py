@@ -40,6 +40,7 @@ class Rig:
 
     settings: CatalogSettings
     place: Path  # what a missing disk would take away
+    has_views: bool = False
 
     def open(self) -> Catalog:
         return open_catalog(self.settings)
@@ -76,7 +77,7 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Rig:
             connection.executescript(V0_TABLES)
         connection.close()
     properties = {"uri": f"sqlite:///{database}", "warehouse": warehouse}
-    return Rig(CatalogSettings("prod", "sql", properties), database)
+    return Rig(CatalogSettings("prod", "sql", properties), database, request.param == "sql-v1")
 
 
 def names(catalog: Catalog, namespace: tuple[str, ...] | None = None) -> list[str]:
@@ -256,3 +257,71 @@ def test_the_name_property_is_the_name_the_catalog_knows_itself_by(rig: Rig) -> 
     catalog = open_catalog(settings)
     assert catalog.name == "prod"
     assert names(catalog) == ["sales.orders"]
+
+
+# what is asked before a restore, and views
+
+
+def test_a_namespace_that_can_be_made_passes_and_leaves_no_trace(rig: Rig) -> None:
+    existed = rig.place.exists()
+    rig.open().check_namespace(("a", "b"))
+    assert rig.place.exists() == existed
+    rig.open().create_namespace(("a", "b"), {})
+    rig.open().check_namespace(("a", "b"))
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0b", "x" * 300])
+def test_a_namespace_that_cannot_be_made_is_refused_before(rig: Rig, name: str) -> None:
+    catalog = rig.open()
+    with pytest.raises(UnsupportedCatalogError, match="cannot hold"):
+        catalog.check_namespace(("a", name))
+    with pytest.raises(UnsupportedCatalogError):
+        catalog.create_namespace(("a", name), {})
+    assert ("a", name) not in list(catalog.iter_namespaces() if rig.place.exists() else ())
+
+
+def test_names_that_are_too_long_are_refused(rig: Rig) -> None:
+    catalog = rig.open()
+    for table in (TableId(("a",), "x" * 256), TableId(("x" * 256,), "t")):
+        with pytest.raises(UnsupportedCatalogError, match="cannot hold") as caught:
+            catalog.check_target(table, catalog.default_location(table))
+        assert "--target-" in caught.value.hint
+    long = TableId(("a",), "x" * 255)
+    catalog.check_target(long, catalog.default_location(long))
+
+
+def test_types_that_a_format_version_lacks_are_told(rig: Rig) -> None:
+    field = {"id": 1, "name": "c", "required": False, "type": "variant"}
+    document = {"format-version": 3, "schemas": [{"type": "struct", "fields": [field]}]}
+    assert rig.open().check_table(ORDERS, document) == ()
+    [note] = rig.open().check_table(ORDERS, {**document, "format-version": 2})
+    assert "sales.orders has types that format version 2 lacks: variant" in note
+
+
+def test_metadata_elsewhere_is_refused_where_the_catalog_could_not_find_it(rig: Rig) -> None:
+    catalog = rig.open()
+    document = {"format-version": 2, "properties": {"write.metadata.path": "/elsewhere"}}
+    if catalog.fixes_locations:
+        with pytest.raises(UnsupportedCatalogError, match=r"write\.metadata\.path"):
+            catalog.check_table(ORDERS, document)
+    else:
+        assert catalog.check_table(ORDERS, document) == ()
+
+
+def test_views_are_kept_as_views_or_refused_never_as_tables(rig: Rig) -> None:
+    catalog = rig.open()
+    keeps_views = catalog.keeps_views()
+    catalog.create_namespace(("sales",), {})
+    location = rig.write_metadata(ORDERS)
+    assert rig.open().keeps_views() == keeps_views == rig.has_views
+    if keeps_views:
+        catalog.register_view(ORDERS, location)
+        assert rig.open().find_pointer(ORDERS) == Pointer(ORDERS, location, "view")
+        for register in (catalog.register, catalog.register_view):
+            with pytest.raises(TargetExistsError):
+                register(ORDERS, location)
+        with pytest.raises(TargetExistsError):
+            catalog.check_target(ORDERS, catalog.default_location(ORDERS))
+    else:
+        with pytest.raises(UnsupportedCatalogError, match="view"):
+            catalog.register_view(ORDERS, location)

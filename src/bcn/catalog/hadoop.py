@@ -7,20 +7,27 @@ hint it is the highest version in the folder.
 
 from __future__ import annotations
 
-import errno
-import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 
+from bcn.catalog.folders import (
+    NOT_NAMESPACES,
+    encode,
+    exists,
+    file_names,
+    is_folder,
+    make_folder,
+    translated,
+    visible_folders,
+)
 from bcn.catalog.protocol import (
     TABLE,
     CatalogSettings,
     Pointer,
     is_gzip_name,
     join_location,
+    note_types,
     public_location,
     strip_slashes,
 )
@@ -32,7 +39,7 @@ from bcn.errors import (
     TargetExistsError,
     UnsupportedCatalogError,
 )
-from bcn.model import TableId, check_name, join_names
+from bcn.model import Json, TableId, check_name, join_names
 from bcn.storage.local import LocalStorage, local_path
 
 _HINT = "version-hint.text"
@@ -40,8 +47,6 @@ _FIRST_NAMES = ("v1.metadata.json", "v1.gz.metadata.json")
 _VERSION = re.compile(r"v(\d{1,10})(?:\.gz)?\.metadata\.json(?:\.gz)?\Z")
 _VERSION_ENDS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")  # in Iceberg's order
 _TABLE_FILE_ENDS = (".metadata.json", ".metadata.json.gz", ".avro", _HINT)
-_GONE = {errno.ENOENT, errno.ENOTDIR}
-_NOT_NAMESPACES = {"lost+found"}  # the root of a mount has one that only root may read
 
 
 class HadoopCatalog:
@@ -113,21 +118,38 @@ class HadoopCatalog:
                     f"{table} is a namespace of catalog {self.name!r}: it holds {held}"
                 )
 
+    def check_namespace(self, namespace: tuple[str, ...]) -> None:
+        """Any folder outside of tables, if its name can be one."""
+        _check_holdable(namespace)
+        self._check_parents(namespace)
+
+    def check_table(self, table: TableId, document: Json) -> tuple[str, ...]:
+        """Not with its metadata elsewhere: the folder is all that is known of a table."""
+        if (document.get("properties") or {}).get("write.metadata.path"):
+            raise UnsupportedCatalogError(
+                f"{table} has write.metadata.path, which a Hadoop catalog cannot have",
+                hint="restore it into another type of catalog",
+            )
+        return note_types(table, document)
+
+    def keeps_views(self) -> bool:
+        """Folders are tables."""
+        return False
+
     def metadata_name(self, source_name: str) -> str:
         """The first version."""
         return _FIRST_NAMES[is_gzip_name(source_name)]
 
     def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str]) -> None:
         """Make the folders, the warehouse's own too."""
-        _check_holdable(namespace)
+        self.check_namespace(namespace)
         if properties:
             raise UnsupportedCatalogError(
                 f"a Hadoop catalog cannot keep properties of {join_names(namespace)}:"
                 f" {', '.join(sorted(properties))}"
             )
-        self._check_parents(namespace)
-        with _translated(self._path(namespace), "create"):
-            _make_folder(_encode(self._path(namespace)))
+        with translated(self._path(namespace), "create"):
+            make_folder(encode(self._path(namespace)))
 
     def register(self, table: TableId, metadata_location: str) -> None:
         """Write the version hint, create-only; readers see a table by its first version too."""
@@ -148,6 +170,10 @@ class HadoopCatalog:
         except KeyExistsError:
             raise TargetExistsError(f"table {table} exists in catalog {self.name!r}") from None
 
+    def register_view(self, view: TableId, metadata_location: str) -> None:
+        """There are none."""
+        raise UnsupportedCatalogError(f"a Hadoop catalog cannot hold the view {view}")
+
     def public_properties(self) -> dict[str, str]:
         """Type and warehouse."""
         return {"type": "hadoop", "warehouse": public_location(self._warehouse)}
@@ -163,7 +189,7 @@ class HadoopCatalog:
         return Pointer(table, f"{self.default_location(table)}/metadata/{metadata_name}", TABLE)
 
     def _require_warehouse(self) -> None:
-        if not _is_folder(self._root or "/"):
+        if not is_folder(self._root or "/"):
             raise CatalogError(
                 f"catalog {self.name!r}: there is no warehouse at {self._root or '/'}",
                 hint="check 'warehouse' in the catalog's settings, and that its disk is mounted",
@@ -177,7 +203,7 @@ class HadoopCatalog:
             )
 
     def _is_namespace(self, namespace: tuple[str, ...]) -> bool:
-        if not all(map(_is_visible, namespace)) or not _is_folder(self._path(namespace) or "/"):
+        if not all(map(_is_visible, namespace)) or not is_folder(self._path(namespace) or "/"):
             return False
         return not any(map(_is_table_folder, self._parents(namespace)))
 
@@ -200,7 +226,7 @@ class HadoopCatalog:
 
     def _list(self, levels: tuple[str, ...]) -> _Listing:
         listing = _Listing([], [])
-        for name in _visible_folders(self._path(levels) or "/"):
+        for name in visible_folders(self._path(levels) or "/"):
             folder = self._path((*levels, name))
             metadata_name = find_metadata(folder)
             if metadata_name is not None:
@@ -241,7 +267,7 @@ def find_metadata(folder: str) -> str | None:
 
 def _read_hint(metadata: str) -> int | None:
     try:
-        with open(_encode(f"{metadata}/{_HINT}"), "rb") as file:  # noqa: PTH123  bytes path
+        with open(encode(f"{metadata}/{_HINT}"), "rb") as file:  # noqa: PTH123  bytes path
             line = file.readline(32).removesuffix(b"\n").removesuffix(b"\r")
     except OSError:
         return None  # Iceberg lists the folder then, and so do we
@@ -250,107 +276,20 @@ def _read_hint(metadata: str) -> int | None:
 
 def _probe(metadata: str, version: int) -> str | None:
     for end in _VERSION_ENDS:
-        if _exists(f"{metadata}/v{version}{end}"):
+        if exists(f"{metadata}/v{version}{end}"):
             return f"v{version}{end}"
     return None
 
 
 def _listed_versions(metadata: str) -> list[int]:
-    matches = (_VERSION.match(name) for name in _file_names(metadata))
+    matches = (_VERSION.match(name) for name in file_names(metadata))
     versions = {int(match[1]) for match in matches if match is not None}
     return sorted(version for version in versions if _probe(metadata, version) is not None)
 
 
 def _is_table_folder(folder: str) -> bool:
     """Whether it is a table's, be it half written or another catalog's: then it is no namespace."""
-    return any(name.endswith(_TABLE_FILE_ENDS) for name in _file_names(f"{folder}/metadata"))
-
-
-def _file_names(folder: str) -> list[str]:
-    """Names of visible files; none if the folder is gone."""
-    names = []
-    with _translated(folder, "list"), _scanned(folder) as entries:
-        for entry in entries:
-            if not entry.name.startswith(b".") and entry.is_file():
-                names.append(entry.name.decode("utf-8", "surrogateescape"))
-    return names
-
-
-def _visible_folders(folder: str) -> list[str]:
-    """Names of folders in a folder, sorted. Links that lead back up are left out."""
-    names = []
-    with _translated(folder, "list"), _scanned(folder) as entries:
-        for entry in entries:
-            if not entry.name.startswith(b".") and entry.is_dir() and not _leads_up(entry, folder):
-                names.append(_decode(entry.name, folder))
-    return sorted(set(names) - _NOT_NAMESPACES)
-
-
-def _leads_up(entry: os.DirEntry[bytes], folder: str) -> bool:
-    if not entry.is_symlink():
-        return False
-    target = os.path.realpath(entry.path)
-    here = os.path.realpath(_encode(folder))
-    return here == target or here.startswith(target.rstrip(b"/") + b"/")
-
-
-@contextmanager
-def _scanned(folder: str) -> Iterator[Iterator[os.DirEntry[bytes]]]:
-    try:
-        scan = os.scandir(_encode(folder))
-    except OSError as error:
-        if error.errno not in _GONE:
-            raise
-        yield iter(())  # dropped by somebody since its parent was listed
-        return
-    with scan:
-        yield scan
-
-
-def _exists(path: str) -> bool:
-    return _find_stat(path) is not None
-
-
-def _is_folder(path: str) -> bool:
-    found = _find_stat(path)
-    return found is not None and stat.S_ISDIR(found.st_mode)
-
-
-def _find_stat(path: str) -> os.stat_result | None:
-    with _translated(path, "read"):
-        try:
-            return os.stat(_encode(path))  # noqa: PTH116  bytes path
-        except OSError as error:
-            if error.errno not in _GONE:
-                raise
-    return None
-
-
-def _make_folder(path: bytes) -> None:
-    """Make a folder and those above it, each flushed."""
-    if os.path.isdir(path):  # noqa: PTH112  bytes path
-        return
-    parent = os.path.dirname(path)  # noqa: PTH120  bytes path
-    _make_folder(parent)
-    try:
-        os.mkdir(path)  # noqa: PTH102  bytes path
-    except FileExistsError:
-        if not os.path.isdir(path):  # noqa: PTH112  bytes path
-            raise
-    descriptor = os.open(parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _translated(path: str, verb: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise CatalogError(f"cannot {verb} {path}: {reason}") from error
+    return any(name.endswith(_TABLE_FILE_ENDS) for name in file_names(f"{folder}/metadata"))
 
 
 def _is_visible(level: str) -> bool:
@@ -359,28 +298,14 @@ def _is_visible(level: str) -> bool:
         check_name(level)
     except BadNameError:
         return False
-    return not level.startswith(".") and level not in _NOT_NAMESPACES
+    return not level.startswith(".") and level not in NOT_NAMESPACES
 
 
 def _check_holdable(levels: tuple[str, ...]) -> None:
     for level in levels:
         # Hadoop's Path reads what comes before a colon as a scheme.
-        if not _is_visible(level) or ":" in level or len(_encode(level)) > 255:
+        if not _is_visible(level) or ":" in level or len(encode(level)) > 255:
             raise UnsupportedCatalogError(
                 f"a Hadoop catalog cannot hold the name {level!r}",
-                hint="choose another with --target-database or --target-table",
+                hint="choose another with --target-database or --target-table, or --exclude it",
             )
-
-
-def _encode(path: str) -> bytes:
-    return path.encode("utf-8", "surrogateescape")
-
-
-def _decode(name: bytes, folder: str) -> str:
-    try:
-        return name.decode("utf-8")
-    except UnicodeDecodeError:
-        raise CatalogError(
-            f"the folder {name!r} in {folder} has a name that is not UTF-8",
-            hint="rename it; Iceberg cannot open tables there either",
-        ) from None

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bcn.model import TableId
+from bcn.iceberg.types import odd_types
+from bcn.model import Json, TableId
 
 TABLE = "table"
 VIEW = "view"
@@ -66,8 +67,20 @@ class Catalog(Protocol):
         """Return if a new table of that name could be registered at that location; touches nothing.
 
         Raises TargetExistsError if the name is taken, UnsupportedCatalogError if the catalog cannot
-        hold it there.
+        hold it there. A view needs the same.
         """
+
+    def check_namespace(self, namespace: tuple[str, ...]) -> None:
+        """Return if it is there or could be made. Raises UnsupportedCatalogError."""
+
+    def check_table(self, table: TableId, document: Json) -> tuple[str, ...]:
+        """What users of this catalog should know of a table with that metadata, a line each.
+
+        Raises UnsupportedCatalogError if the catalog could not load it.
+        """
+
+    def keeps_views(self) -> bool:
+        """Whether views can be registered here."""
 
     def metadata_name(self, source_name: str) -> str:
         """The name that a restored metadata file must have; says gzip if the source's name did."""
@@ -80,6 +93,9 @@ class Catalog(Protocol):
 
         Raises TargetExistsError if the name is taken, also when two race.
         """
+
+    def register_view(self, view: TableId, metadata_location: str) -> None:
+        """As `register`, a view. Raises UnsupportedCatalogError where there are none."""
 
     def public_properties(self) -> dict[str, str]:
         """What may be stored and shown: type, warehouse, address. Never a secret."""
@@ -102,6 +118,15 @@ def join_location(root: str, table: TableId) -> str:
 def is_gzip_name(metadata_name: str) -> bool:
     """Whether a metadata file is compressed: its name decides, in new spelling or old."""
     return metadata_name.endswith((".gz.metadata.json", ".metadata.json.gz"))
+
+
+def note_types(table: TableId, document: Json) -> tuple[str, ...]:
+    """A line if a table has columns that its format version does not know; it is kept as it is."""
+    types = ", ".join(odd_types(document))
+    if not types:
+        return ()
+    version = document.get("format-version")
+    return (f"{table} has types that format version {version} lacks: {types}; not all can read it",)
 
 
 _USER_AND_PASSWORD = re.compile(r"\A([A-Za-z][A-Za-z0-9+.-]*://)[^/]*:[^/]*@")

@@ -24,18 +24,31 @@ from sqlalchemy import (
     create_engine,
     inspect,
     make_url,
-    text,
 )
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
 from bcn.catalog.protocol import (
     TABLE,
+    VIEW,
     CatalogSettings,
     Pointer,
     is_gzip_name,
     join_location,
+    note_types,
     public_location,
     strip_slashes,
+)
+from bcn.catalog.sql_statements import (
+    CREATE,
+    INSERT_PROPERTY,
+    INSERT_TABLE_V0,
+    INSERT_TABLE_V1,
+    SELECT_CATALOGS,
+    SELECT_NAMESPACES,
+    SELECT_PROPERTIES,
+    SELECT_TABLE,
+    SELECT_TABLES,
+    SELECT_TABLES_IN,
 )
 from bcn.errors import (
     BadNameError,
@@ -45,62 +58,11 @@ from bcn.errors import (
     TargetExistsError,
     UnsupportedCatalogError,
 )
-from bcn.model import TableId, check_name, join_names
+from bcn.model import Json, TableId, check_name, join_names
 
 _BUSY_SECONDS = 10
+_MAX_NAME = 255  # what the columns of names hold; SQLite would take more, other readers would not
 _EXISTS = "exists"  # the property by which both libraries remember a namespace that has no others
-
-# `*` because only V1 has iceberg_type: one statement serves both.
-_SELECT_TABLES = text("SELECT * FROM iceberg_tables WHERE catalog_name = :catalog")
-_SELECT_TABLES_IN = text(
-    "SELECT * FROM iceberg_tables WHERE catalog_name = :catalog AND table_namespace = :namespace"
-)
-_SELECT_TABLE = text(
-    "SELECT * FROM iceberg_tables"
-    " WHERE catalog_name = :catalog AND table_namespace = :namespace AND table_name = :name"
-)
-_SELECT_NAMESPACES = text(
-    "SELECT table_namespace FROM iceberg_tables WHERE catalog_name = :catalog"
-    " UNION SELECT namespace FROM iceberg_namespace_properties WHERE catalog_name = :catalog"
-)
-_SELECT_PROPERTIES = text(
-    "SELECT property_key, property_value FROM iceberg_namespace_properties"
-    " WHERE catalog_name = :catalog AND namespace = :namespace"
-)
-_SELECT_CATALOGS = text(
-    "SELECT catalog_name FROM iceberg_tables"
-    " UNION SELECT catalog_name FROM iceberg_namespace_properties"
-)
-_INSERT_PROPERTY = text(
-    "INSERT INTO iceberg_namespace_properties"
-    " (catalog_name, namespace, property_key, property_value)"
-    " VALUES (:catalog, :namespace, :key, :value)"
-)
-_INSERT_TABLE_V0 = text(
-    "INSERT INTO iceberg_tables"
-    " (catalog_name, table_namespace, table_name, metadata_location, previous_metadata_location)"
-    " VALUES (:catalog, :namespace, :name, :location, NULL)"
-)
-_INSERT_TABLE_V1 = text(
-    "INSERT INTO iceberg_tables (catalog_name, table_namespace, table_name, metadata_location,"
-    " previous_metadata_location, iceberg_type)"
-    " VALUES (:catalog, :namespace, :name, :location, NULL, 'TABLE')"
-)
-_CREATE = (  # as pyiceberg creates them
-    text(
-        "CREATE TABLE IF NOT EXISTS iceberg_tables ("
-        "catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL,"
-        " table_name VARCHAR(255) NOT NULL, metadata_location VARCHAR(1000),"
-        " previous_metadata_location VARCHAR(1000), iceberg_type VARCHAR(5),"
-        " PRIMARY KEY (catalog_name, table_namespace, table_name))"
-    ),
-    text(
-        "CREATE TABLE IF NOT EXISTS iceberg_namespace_properties ("
-        "catalog_name VARCHAR(255) NOT NULL, namespace VARCHAR(255) NOT NULL,"
-        " property_key VARCHAR(255) NOT NULL, property_value VARCHAR(1000) NOT NULL,"
-        " PRIMARY KEY (catalog_name, namespace, property_key))"
-    ),
-)
 
 
 class SqlCatalog:
@@ -121,7 +83,7 @@ class SqlCatalog:
     def iter_namespaces(self) -> Iterator[tuple[str, ...]]:
         """Those with properties, those that tables name, and their parents."""
         with self._connected(self._reading) as connection:
-            names = {_split(row[0]) for row in connection.execute(_SELECT_NAMESPACES, self._key())}
+            names = {_split(row[0]) for row in connection.execute(SELECT_NAMESPACES, self._key())}
             if not names:
                 self._refuse_wrong_name(connection)
         found = {name[:depth] for name in names for depth in range(1, len(name) + 1)}
@@ -140,11 +102,11 @@ class SqlCatalog:
     def iter_pointers(self, namespace: tuple[str, ...] | None = None) -> Iterator[Pointer]:
         """All rows by one statement, ordered by name here: databases differ in how they sort."""
         if namespace is None:
-            query, key = _SELECT_TABLES, self._key()
+            query, key = SELECT_TABLES, self._key()
         else:
             if namespace:
                 self.load_namespace(namespace)
-            query, key = _SELECT_TABLES_IN, self._key(namespace=".".join(namespace))
+            query, key = SELECT_TABLES_IN, self._key(namespace=".".join(namespace))
         with self._connected(self._reading) as connection:
             found = [_pointer(row) for row in connection.execute(query, key).mappings()]
             if not found and namespace is None:
@@ -180,6 +142,22 @@ class SqlCatalog:
             if _columns(connection) and self._find(connection, table) is not None:
                 raise self._taken(table)
 
+    def check_namespace(self, namespace: tuple[str, ...]) -> None:
+        """Any levels that can be joined by dots and told apart again."""
+        _check_holdable(namespace)
+
+    def check_table(self, table: TableId, document: Json) -> tuple[str, ...]:
+        """Any table: a row holds its place only."""
+        return note_types(table, document)
+
+    def keeps_views(self) -> bool:
+        """Not in the older schema, whose rows cannot tell them from tables."""
+        if self._file is not None and not self._file.exists():
+            return True
+        with self._connected(self._reading) as connection:
+            columns = _columns(connection)
+        return not columns or "iceberg_type" in columns
+
     def metadata_name(self, source_name: str) -> str:
         """Version, uuid: the number goes on counting where the source's name has one."""
         number = re.match(r"\d+(?=-)", source_name)
@@ -195,6 +173,13 @@ class SqlCatalog:
 
     def register(self, table: TableId, metadata_location: str) -> None:
         """One INSERT; the primary key decides a race."""
+        self._insert(table, metadata_location, TABLE)
+
+    def register_view(self, view: TableId, metadata_location: str) -> None:
+        """One INSERT too: views and tables share their names."""
+        self._insert(view, metadata_location, VIEW)
+
+    def _insert(self, table: TableId, metadata_location: str, kind: str) -> None:
         _check_holdable(table.namespace)
         _check_holdable_name(table.name)
         row = self._key(
@@ -204,7 +189,13 @@ class SqlCatalog:
         try:
             with self._connected(self._writing) as connection:
                 has_type = "iceberg_type" in _columns(connection)
-                connection.execute(_INSERT_TABLE_V1 if has_type else _INSERT_TABLE_V0, row)
+                if not has_type and kind != TABLE:
+                    raise UnsupportedCatalogError(
+                        f"catalog {self.name!r} cannot hold the {kind} {table}:"
+                        " its tables are of the older schema, V0"
+                    )
+                statement = INSERT_TABLE_V1 if has_type else INSERT_TABLE_V0
+                connection.execute(statement, {**row, "kind": kind.upper()} if has_type else row)
         except IntegrityError:
             raise self._taken(table) from None
 
@@ -226,13 +217,13 @@ class SqlCatalog:
         if any("." in level for level in table.namespace):
             return None  # joined, it would be another namespace
         key = self._key(namespace=".".join(table.namespace), name=table.name)
-        row = connection.execute(_SELECT_TABLE, key).mappings().first()
+        row = connection.execute(SELECT_TABLE, key).mappings().first()
         return None if row is None else _pointer(row)
 
     def _properties(self, connection: Connection, namespace: tuple[str, ...]) -> dict[str, str]:
         if any("." in level for level in namespace):
             return {}
-        rows = connection.execute(_SELECT_PROPERTIES, self._key(namespace=".".join(namespace)))
+        rows = connection.execute(SELECT_PROPERTIES, self._key(namespace=".".join(namespace)))
         return {row[0]: row[1] or "" for row in rows}
 
     def _insert_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str]) -> None:
@@ -243,7 +234,7 @@ class SqlCatalog:
             with self._connected(self._writing) as connection:
                 if not self._properties(connection, namespace):
                     rows = [{**key, "key": name, "value": value} for name, value in marked.items()]
-                    connection.execute(_INSERT_PROPERTY, rows)
+                    connection.execute(INSERT_PROPERTY, rows)
         except IntegrityError:
             return  # another process made it meanwhile
 
@@ -253,12 +244,12 @@ class SqlCatalog:
         # Two processes may both find none and both create them; one then fails harmlessly.
         with suppress(IntegrityError), self._connected(self._writing) as connection:
             if not _columns(connection):
-                for statement in _CREATE:
+                for statement in CREATE:
                     connection.execute(statement)
 
     def _refuse_wrong_name(self, connection: Connection) -> None:
         """A catalog of another name in the same database must not look like an empty one."""
-        names = {str(row[0]) for row in connection.execute(_SELECT_CATALOGS)}
+        names = {str(row[0]) for row in connection.execute(SELECT_CATALOGS)}
         if names and self.name not in names:
             known = ", ".join(sorted(map(repr, names)))
             raise CatalogError(
@@ -360,13 +351,14 @@ def _split(namespace: str) -> tuple[str, ...]:
 def _check_holdable(namespace: tuple[str, ...]) -> None:
     if not namespace:
         raise UnsupportedCatalogError("a SQL catalog has no tables outside of namespaces")
+    _check_length(".".join(namespace), "--target-database")
     for level in namespace:
         _check_holdable_name(level)
         if "." in level:
             raise UnsupportedCatalogError(
                 f"a SQL catalog cannot hold the namespace {join_names(namespace)}:"
                 f" it would split {level!r}",
-                hint="choose another with --target-database",
+                hint="choose another with --target-database, or --exclude it",
             )
 
 
@@ -375,6 +367,16 @@ def _check_holdable_name(name: str) -> None:
         check_name(name)
     except BadNameError as error:
         raise UnsupportedCatalogError(f"a SQL catalog cannot hold the {error}") from None
+    _check_length(name, "--target-table")
+
+
+def _check_length(name: str, option: str) -> None:
+    if len(name) > _MAX_NAME:
+        raise UnsupportedCatalogError(
+            f"a SQL catalog cannot hold the name {name!r}: it has {len(name)} characters,"
+            f" its columns have {_MAX_NAME}",
+            hint=f"choose another with {option}, or --exclude it",
+        )
 
 
 def _make_parent(path: Path) -> None:

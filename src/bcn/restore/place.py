@@ -40,7 +40,10 @@ def check_apart(targets: Iterable[Target]) -> None:
     )
     for (first, one), (second, two) in pairwise(places):
         if second.startswith(first):
-            raise OverlapError(f"{two.table} would be restored inside {one.table}, at {first}")
+            raise OverlapError(
+                f"{two.table} would be restored inside {one.table}, at {first}",
+                hint="give each a place of its own: --target-location PLACE/{database}/{table}",
+            )
 
 
 class Marker:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from bcn.errors import UsageError
 from bcn.iceberg.relocate import Move, Moves, lies_under
 from bcn.model import PitId, TableId
 from bcn.repository.entry import Entry
 from bcn.repository.pit import ObjectRecord, PitManifest
+from bcn.restore.template import fill_name, is_template
 from bcn.storage.protocol import StorageSpec
 
 
@@ -67,10 +69,24 @@ class Target:
         return self.source.record
 
 
-def target_name(item: ObjectRecord, request: RestoreRequest) -> TableId:
-    """The name a table is restored under."""
-    namespace = request.target_database or item.table.namespace
-    return TableId(namespace, request.target_table or item.table.name)
+def target_name(table: TableId, request: RestoreRequest) -> TableId:
+    """The name that a table or view is restored under."""
+    template = request.target_table
+    name = table.name if template is None else fill_name(template, table)
+    return TableId(request.target_database or table.namespace, name)
+
+
+def check_templates(request: RestoreRequest, count: int) -> None:
+    """Raises UsageError if several tables would have to share one name or place."""
+    for option, text in (
+        ("--target-table", request.target_table),
+        ("--target-location", request.target_location),
+    ):
+        if text is not None and count != 1 and not is_template(text):
+            raise UsageError(
+                f"{option} {text!r} is for one table, {count} are chosen",
+                hint=f"choose one with --table, or write {{table}} and {{database}} in {option}",
+            )
 
 
 def build_moves(entry: Entry, location: str, target: str, request: RestoreRequest) -> Moves:

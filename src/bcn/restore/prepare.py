@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bcn.catalog.protocol import Catalog
-from bcn.errors import DamagedRepositoryError, TargetExistsError, UsageError
-from bcn.iceberg.metadata import declared_roots, parse_metadata
+from bcn.catalog.protocol import VIEW, Catalog
+from bcn.errors import DamagedRepositoryError, TargetExistsError
+from bcn.iceberg.metadata import check_supported, declared_roots, parse_metadata
+from bcn.iceberg.view import Renaming
 from bcn.model import Json, PitId, TableId
 from bcn.repository.entry import Entry
-from bcn.repository.pit import DeletedObject, PitManifest
+from bcn.repository.pit import DeletedObject, Namespace, ObjectRecord, PitManifest
 from bcn.repository.repository import Repository
-from bcn.restore.choose import Filter, choose
+from bcn.restore.choose import Choice, Filter, choose
+from bcn.restore.namespaces import NamespaceTarget, Origin, origin_of, plan_namespaces
 from bcn.restore.place import Marker, check_apart, check_place
-from bcn.restore.plan import RestoreRequest, Source, Target, build_moves, target_name
-from bcn.restore.register import (
-    check_properties,
-    load_document,
-    load_metadata,
-    metadata_location,
+from bcn.restore.plan import (
+    RestoreRequest,
+    Source,
+    Target,
+    build_moves,
+    check_templates,
+    target_name,
 )
+from bcn.restore.register import load_document, load_metadata, metadata_location
 from bcn.restore.tasks import RestoreRecipe
+from bcn.restore.template import fill_location
+from bcn.restore.views import load_view, note_references, renaming_of
 from bcn.storage.open import Stores
 
 
 @dataclass
 class Item:
-    """One table on its way."""
+    """One table or view on its way."""
 
     target: Target
     document: Json
@@ -43,6 +49,16 @@ class Item:
         target, entry = self.target, self.target.entry
         damaged = frozenset(path for item in entry.damaged for path in item["files"])
         return RestoreRecipe(target.number, entry.roots, entry.layers, target.moves, damaged)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What will be restored, and under which names."""
+
+    tables: tuple[Item, ...]
+    views: tuple[Item, ...]
+    namespaces: tuple[NamespaceTarget, ...]
+    renaming: Renaming
 
 
 class Preparation:
@@ -64,36 +80,53 @@ class Preparation:
         self._catalog = catalog
         self._stores = stores
         self._warn = warn
+        self._old_catalog = str(pit.repository["scope"]["catalog"])
+        self._new_catalog = request.target_catalog or self._old_catalog
 
-    def run(self) -> list[Item]:
+    def run(self) -> Prepared:
         """What is asked for, all of it possible. Raises BcnError; nothing is written."""
-        sources = self._choose()
-        self._check_single(sources)
-        names = [target_name(source.record, self._request) for source in sources]
+        choice = self._choose()
+        sources = self._holdable([self._source(item) for item in choice.items])
+        check_templates(self._request, len(sources))
+        names = [target_name(source.record.table, self._request) for source in sources]
         check_names(sources, names)
         pairs = enumerate(zip(sources, names, strict=True), 1)
         items = [self._item(number, source, name) for number, (source, name) in pairs]
-        check_apart(item.target for item in items)
+        # A view that stays where it was may lie anywhere: it has one file, and nobody cleans up.
+        check_apart(item.target for item in items if not _is_still_view(item))
+        namespaces = plan_namespaces(self._catalog, self._origins(items, choice.namespaces))
         self._check_free(items)
-        for item in items:
-            self._note_gaps(item.target)
-        return items
+        return self._noted(items, namespaces)
+
+    def _noted(self, items: Sequence[Item], namespaces: Sequence[NamespaceTarget]) -> Prepared:
+        """All that people should know before it starts."""
+        targets = [item.target for item in items]
+        renaming = renaming_of(self._old_catalog, self._new_catalog, targets)
+        tables = [item for item in items if item.target.record.type != VIEW]
+        views = [item for item in items if item.target.record.type == VIEW]
+        notes = [note for namespace in namespaces for note in namespace.notes]
+        for item in tables:
+            notes += _gaps(item.target)
+            notes += self._catalog.check_table(item.target.table, item.document)
+        for item in views:
+            notes += note_references(item.document, item.target, renaming)
+        for note in notes:
+            self._warn(note)
+        return Prepared(tuple(tables), tuple(views), tuple(namespaces), renaming)
 
     # what
 
-    def _choose(self) -> list[Source]:
+    def _choose(self) -> Choice:
         request = self._request
-        wanted = Filter(request.databases, request.tables, request.exclude, request.include_deleted)
-        choice = choose(self._pit, wanted)
-        sources = [
+        return choose(
+            self._pit,
+            Filter(request.databases, request.tables, request.exclude, request.include_deleted),
+        )
+
+    def _source(self, item: ObjectRecord | DeletedObject) -> Source:
+        return (
             self._find_deleted(item) if isinstance(item, DeletedObject) else Source(item, self._pit)
-            for item in choice.items
-        ]
-        views = [source for source in sources if source.record.type == "view"]
-        if views:
-            names = ", ".join(str(source.record.table) for source in views)
-            self._warn(f"views are kept in the repository but not restored: {names}")
-        return [source for source in sources if source.record.type != "view"]
+        )
 
     def _find_deleted(self, item: DeletedObject) -> Source:
         """What is gone as the last PIT has it that held it. Raises DamagedRepositoryError."""
@@ -112,13 +145,24 @@ class Preparation:
                 return Source(record, pit, item.deleted_at)
         raise _lost(f"{what}, and PIT {last} does not hold it")
 
-    def _check_single(self, sources: Sequence[Source]) -> None:
-        for option, value in (
-            ("--target-table", self._request.target_table),
-            ("--target-location", self._request.target_location),
-        ):
-            if value is not None and len(sources) != 1:
-                raise UsageError(f"{option} needs one table, {len(sources)} are chosen")
+    def _holdable(self, sources: Sequence[Source]) -> list[Source]:
+        """Less the views where the target has none."""
+        views = [str(source.record.table) for source in sources if source.record.type == VIEW]
+        if not views or self._catalog.keeps_views():
+            return list(sources)
+        self._warn(f"{self._catalog.name} has no views, so they stay behind: {', '.join(views)}")
+        return [source for source in sources if source.record.type != VIEW]
+
+    def _origins(self, items: Sequence[Item], chosen: Sequence[Namespace]) -> Iterator[Origin]:
+        """Databases of what is restored, and those that are restored though nothing is in them."""
+        same = self._old_catalog == self._new_catalog
+        for item in items:
+            yield origin_of(item.target, same_catalog=same)
+        new = self._request.target_database
+        for namespace in chosen if new is None or len(chosen) == 1 else ():
+            levels = new or namespace.levels
+            in_place = same and levels == namespace.levels
+            yield Origin(self._pit, namespace.levels, levels, in_place)
 
     # where
 
@@ -126,9 +170,14 @@ class Preparation:
         entry = self._repository.load_entry(source.record.entry)
         data = load_metadata(self._repository, entry)
         target = self._target(number, source, name, entry, data)
-        document = load_document(data, target)
-        check_place(target, declared_roots(document), self._request.repository)
-        check_properties(self._catalog, document, target)
+        if source.record.type == VIEW:
+            document = load_view(data, target)
+            declared: tuple[str, ...] = (str(document["location"]),)
+        else:
+            document = load_document(data, target)
+            check_supported(document)
+            declared = declared_roots(document)
+        check_place(target, declared, self._request.repository)
         return Item(target, document, Marker(self._stores, target, source.pit.pit))
 
     def _target(
@@ -141,10 +190,8 @@ class Preparation:
 
     def _location(self, source: Source, name: TableId, home: str) -> str:
         if self._request.target_location is not None:
-            return self._request.target_location.rstrip("/")
-        catalog = self._pit.repository["scope"]["catalog"]
-        same_catalog = (self._request.target_catalog or catalog) == catalog
-        if same_catalog and name == source.record.table:
+            return fill_location(self._request.target_location, self._new_catalog, name)
+        if self._old_catalog == self._new_catalog and name == source.record.table:
             return home.rstrip("/")
         return self._catalog.default_location(name).rstrip("/")
 
@@ -185,17 +232,23 @@ class Preparation:
         pointer = self._catalog.find_pointer(target.table)
         return pointer is not None and pointer.metadata_location.rpartition("/")[0] == folder
 
-    def _note_gaps(self, target: Target) -> None:
-        entry = target.entry
-        if entry.damaged:
-            self._warn(
-                f"{target.table} has {len(entry.damaged)} damaged snapshots: files were missing"
-            )
-        if entry.covered is not None:
-            self._warn(
-                f"{target.table} has {len(entry.covered)} snapshots of its history and no more:"
-                f" it was backed up with --history {entry.history}"
-            )
+
+def _is_still_view(item: Item) -> bool:
+    return item.target.record.type == VIEW and item.target.moves.is_identity
+
+
+def _gaps(target: Target) -> list[str]:
+    notes, entry = [], target.entry
+    if entry.damaged:
+        notes.append(
+            f"{target.table} has {len(entry.damaged)} damaged snapshots: files were missing"
+        )
+    if entry.covered is not None:
+        notes.append(
+            f"{target.table} has {len(entry.covered)} snapshots of its history and no more:"
+            f" it was backed up with --history {entry.history}"
+        )
+    return notes
 
 
 _SEVERAL = "leave them out with --exclude, or restore beside them with --target-database"

@@ -5,17 +5,11 @@ from __future__ import annotations
 import uuid
 
 from bcn.catalog.protocol import Catalog
-from bcn.errors import (
-    CatalogError,
-    DamagedRepositoryError,
-    MissingKeyError,
-    UnsupportedCatalogError,
-)
+from bcn.errors import CatalogError, DamagedRepositoryError, MissingKeyError
 from bcn.iceberg.history import trim_metadata
 from bcn.iceberg.metadata import parse_metadata, read_facts, relocate_metadata, render_metadata
 from bcn.model import Json, sha256
 from bcn.repository.entry import Entry
-from bcn.repository.pit import PitManifest
 from bcn.repository.repository import Repository
 from bcn.restore.plan import Target, UuidPolicy
 from bcn.storage.open import Stores
@@ -41,16 +35,6 @@ def metadata_location(catalog: Catalog, target: Target) -> str:
     return f"{target.moves.apply(folder)}/{new_name}"
 
 
-def check_properties(catalog: Catalog, document: Json, target: Target) -> None:
-    """Raises UnsupportedCatalogError for a table that the catalog would refuse to load."""
-    properties = document.get("properties") or {}
-    if catalog.fixes_locations and properties.get("write.metadata.path"):
-        raise UnsupportedCatalogError(
-            f"{target.table} has write.metadata.path, which a Hadoop catalog cannot have",
-            hint="restore it into another type of catalog",
-        )
-
-
 def save_metadata(stores: Stores, location: str, document: Json) -> None:
     """Write the metadata file: for a Hadoop catalog, this is when the table appears."""
     storage, key = stores.resolve(location)
@@ -66,17 +50,6 @@ def check_registered(stores: Stores, catalog: Catalog, target: Target, expected:
     found, wanted = read_facts(parse_metadata(storage.read(key))), read_facts(expected)
     if (found.snapshots, found.refs, found.uuid) != (wanted.snapshots, wanted.refs, wanted.uuid):
         raise CatalogError(f"{catalog.name} gives back {target.table} with another history")
-
-
-def create_namespace(catalog: Catalog, pit: PitManifest, target: Target) -> bool:
-    """Make the target's namespace, properties and all. Whether the catalog could hold those."""
-    known = {item.levels: item.properties for item in pit.namespaces}
-    properties = dict(known.get(target.record.table.namespace, {}))
-    for key in ("location", "owner"):
-        properties.pop(key, None)
-    is_held = catalog.keeps_namespace_properties or not properties
-    catalog.create_namespace(target.table.namespace, properties if is_held else {})
-    return is_held
 
 
 def load_metadata(repository: Repository, entry: Entry) -> bytes:

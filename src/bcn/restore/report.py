@@ -53,15 +53,43 @@ class RestoredTable:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class RestoredView:
+    """One view that is back."""
+
+    source: TableId
+    view: TableId
+    metadata_location: str
+    uuid: str | None
+    versions: int
+    pit: PitId
+    deleted_at: str | None = None
+
+    def as_json(self) -> Json:
+        """The documented object."""
+        return {
+            "database": self.view.database,
+            "name": self.view.name,
+            "source": str(self.source),
+            "pit": str(self.pit),
+            "deleted_at": self.deleted_at,
+            "metadata_location": self.metadata_location,
+            "uuid": self.uuid,
+            "versions": self.versions,
+        }
+
+
 @dataclass(frozen=True)
 class RestoreReport:
-    """The sum of a restore, or of its plan when `dry_run`."""
+    """The sum of a restore, or of its plan when `dry_run`; `namespaces` are those it made."""
 
     repository: str
     pit: PitId
     catalog: str
     tables: tuple[RestoredTable, ...]
     seconds: Mapping[str, float]
+    views: tuple[RestoredView, ...] = ()
+    namespaces: tuple[str, ...] = ()
     files_copied: int = 0
     bytes_copied: int = 0
     files_adopted: int = 0
@@ -78,6 +106,8 @@ class RestoreReport:
             "catalog": self.catalog,
             "dry_run": self.dry_run,
             "tables": [table.as_json() for table in self.tables],
+            "views": [view.as_json() for view in self.views],
+            "namespaces": list(self.namespaces),
             "files_copied": self.files_copied,
             "bytes_copied": self.bytes_copied,
             "files_adopted": self.files_adopted,

@@ -12,22 +12,21 @@ from bcn.engine.meter import MeterAddress, listen
 from bcn.engine.spark import Engine
 from bcn.errors import UnknownPitError
 from bcn.iceberg.metadata import parse_metadata
-from bcn.model import Json
+from bcn.iceberg.view import relocate_view
 from bcn.repository.inventory import Slot
 from bcn.repository.pit import PitManifest
 from bcn.repository.repository import open_repository
 from bcn.restore.place import SCRATCH
 from bcn.restore.plan import RestoreRequest
-from bcn.restore.prepare import Item, Preparation
+from bcn.restore.prepare import Item, Preparation, Prepared
 from bcn.restore.register import (
     build_metadata,
     check_registered,
-    create_namespace,
     metadata_location,
     new_uuid,
     save_metadata,
 )
-from bcn.restore.report import RestoredTable, RestoreReport
+from bcn.restore.report import RestoredTable, RestoredView, RestoreReport
 from bcn.restore.stage import check_manifests, plan_group, run_step
 from bcn.restore.tasks import (
     COPY,
@@ -40,6 +39,7 @@ from bcn.restore.tasks import (
     StepResult,
     StepTask,
 )
+from bcn.restore.views import check_registered_view
 from bcn.storage.open import Stores, flush_places, open_storage
 from bcn.storage.protocol import StorageSpec
 from bcn.telemetry.progress import Progress, Silent, Stopwatch
@@ -111,15 +111,20 @@ class _Restore:
             self._repository = open_repository(self._request.repository)
             self._pit = self._load_pit()
             self._catalog = self._open_catalog(self._target_catalog())
-            tables = self._prepare()
+            prepared = self._prepare()
         if self._request.dry_run:
-            return self._report(tables)
-        todo = [table for table in tables if not table.is_back]
-        if todo:
-            self._restore(todo)
-        for table in tables:  # not before all are there, so that another run could go on
-            table.marker.remove()
-        return self._report(tables)
+            return self._report(prepared)
+        tables = [table for table in prepared.tables if not table.is_back]
+        if tables:
+            self._restore(tables)
+        with self._watch.phase("register"):
+            self._progress.phase("registering")
+            self._make_namespaces(prepared)
+            self._register(tables)
+            self._register_views(prepared)
+        for item in (*prepared.tables, *prepared.views):
+            item.marker.remove()  # not before all are there, so that another run could go on
+        return self._report(prepared)
 
     def _load_pit(self) -> PitManifest:
         pit = self._repository.find_pit(self._request.pit)
@@ -130,11 +135,11 @@ class _Restore:
     def _target_catalog(self) -> str:
         return self._request.target_catalog or str(self._pit.repository["scope"]["catalog"])
 
-    def _prepare(self) -> list[Item]:
+    def _prepare(self) -> Prepared:
         prepared = Preparation(
             self._request, self._repository, self._pit, self._catalog, self._stores, self._warn
         ).run()
-        for item in prepared:
+        for item in (*prepared.tables, *prepared.views):
             if item.is_back:
                 self._progress.message(f"{item.target.table} was restored by an earlier run")
         return prepared
@@ -159,16 +164,14 @@ class _Restore:
         for step in STEPS:
             with self._watch.phase(step):
                 self._do(step)
-        documents = {
-            table.target.number: build_metadata(
-                table.document, table.target, new_uuid(self._request.uuid, table.target)
-            )
-            for table in tables
-        }
+        for table in tables:
+            new_id = new_uuid(self._request.uuid, table.target)
+            table.document = build_metadata(table.document, table.target, new_id)
         with self._watch.phase("check"):
             self._check()
-        with self._watch.phase("register"):
-            self._register(tables, documents)
+        with self._watch.phase("flush"):
+            open_storage(self._run_value.scratch).delete_all("")
+            flush_places(move.new for table in tables for move in table.target.moves.moves)
 
     def _sort(self, tables: Sequence[Item]) -> None:
         with self._watch.phase("sort"):
@@ -253,28 +256,44 @@ class _Restore:
                 self._raise_failed(result)
                 self._counts.checked += result.files
 
-    def _register(self, tables: Sequence[Item], documents: Mapping[int, Json]) -> None:
-        self._progress.phase("registering")
-        open_storage(self._run_value.scratch).delete_all("")
-        flush_places(move.new for table in tables for move in table.target.moves.moves)
+    def _make_namespaces(self, prepared: Prepared) -> None:
+        for namespace in prepared.namespaces:
+            self._catalog.create_namespace(namespace.levels, namespace.properties)
+
+    def _register(self, tables: Sequence[Item]) -> None:
         for table in tables:
-            target, document = table.target, documents[table.target.number]
-            if not create_namespace(self._catalog, target.source.pit, target):
-                self._warn(
-                    f"{self._catalog.name} cannot hold properties of {target.table.database}"
-                )
+            target, document = table.target, table.document
             location = metadata_location(self._catalog, target)
             save_metadata(self._stores, location, document)
             self._catalog.register(target.table, location)
             check_registered(self._stores, self._catalog, target, document)
             table.metadata_location, table.uuid = location, document.get("table-uuid")
 
-    def _report(self, tables: Sequence[Item]) -> RestoreReport:
+    def _register_views(self, prepared: Prepared) -> None:
+        """After the tables, so that a view never appears before what it names."""
+        for view in prepared.views:
+            if view.is_back:
+                continue
+            target = view.target
+            view.marker.set()
+            new_id = new_uuid(self._request.uuid, target)
+            document = relocate_view(
+                view.document, target.moves, uuid=new_id, renaming=prepared.renaming
+            )
+            location = metadata_location(self._catalog, target)
+            save_metadata(self._stores, location, document)
+            self._catalog.register_view(target.table, location)
+            check_registered_view(self._stores, self._catalog, target, document)
+            view.metadata_location, view.uuid = location, document.get("view-uuid")
+
+    def _report(self, prepared: Prepared) -> RestoreReport:
         return RestoreReport(
             repository=self._request.repository.location,
             pit=self._pit.pit,
             catalog=self._target_catalog(),
-            tables=tuple(self._restored(table) for table in tables),
+            tables=tuple(self._restored(table) for table in prepared.tables),
+            views=tuple(self._restored_view(view) for view in prepared.views),
+            namespaces=tuple(str(item) for item in prepared.namespaces if not item.is_there),
             seconds=self._watch.seconds,
             files_copied=self._counts.files,
             bytes_copied=self._counts.size_bytes,
@@ -303,10 +322,25 @@ class _Restore:
             deleted_at=target.source.deleted_at,
         )
 
+    def _restored_view(self, view: Item) -> RestoredView:
+        target = view.target
+        if view.is_back:
+            self._recall(view)
+        return RestoredView(
+            source=target.record.table,
+            view=target.table,
+            metadata_location=view.metadata_location,
+            uuid=view.uuid,
+            versions=len(view.document["versions"]),
+            pit=target.source.pit.pit,
+            deleted_at=target.source.deleted_at,
+        )
+
     def _recall(self, table: Item) -> None:
         """What an earlier run registered."""
         pointer = self._catalog.find_pointer(table.target.table)
         if pointer is not None:
             storage, key = self._stores.resolve(pointer.metadata_location)
             table.metadata_location = pointer.metadata_location
-            table.uuid = parse_metadata(storage.read(key)).get("table-uuid")
+            document = parse_metadata(storage.read(key))
+            table.uuid = document.get("table-uuid") or document.get("view-uuid")

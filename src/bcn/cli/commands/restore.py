@@ -20,10 +20,10 @@ from bcn.cli.options import (
 from bcn.cli.output import clean, format_bytes, format_count, format_seconds, format_table
 
 if TYPE_CHECKING:
-    from bcn.restore.report import RestoreReport
+    from bcn.restore.report import RestoredTable, RestoredView, RestoreReport
 
 
-@click.command(short_help="Bring tables of a point in time back.")
+@click.command(short_help="Bring tables and views of a point in time back.")
 @pit_option("latest")
 @filter_options
 @click.option(
@@ -39,8 +39,17 @@ if TYPE_CHECKING:
 )
 @click.option("--target-catalog", metavar="NAME", help="Where tables go. Default: their catalog.")
 @click.option("--target-database", metavar="NAME", help="Default: their own.")
-@click.option("--target-table", metavar="NAME", help="Another name, for one table.")
-@click.option("--target-location", metavar="LOCATION", help="A place for one table's files.")
+@click.option(
+    "--target-table",
+    metavar="NAME",
+    help="Another name. For several tables with {table} or {database}, such as '{table}_back'.",
+)
+@click.option(
+    "--target-location",
+    metavar="LOCATION",
+    help="A place for files. For several tables with {catalog}, {database}, {table}, such as "
+    "'/dr/{database}/{table}'.",
+)
 @click.option(
     "--map-root",
     "map_roots",
@@ -75,7 +84,7 @@ def restore(
     bytes_per_second: float | None,
     jobs: int | None,
 ) -> None:
-    """Bring tables of a point in time back, under their own names or others.
+    """Bring tables and views of a point in time back, under their own names or others.
 
     What is there already is never overwritten. Tables appear when all of their files were checked.
     """
@@ -104,7 +113,7 @@ def restore(
 
 
 def _lines(report: RestoreReport) -> list[str]:
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (
             table.table,
             table.snapshots,
@@ -114,23 +123,38 @@ def _lines(report: RestoreReport) -> list[str]:
         )
         for table in report.tables
     ]
+    rows += [(view.view, "", "", "view", view.metadata_location) for view in report.views]
     header = ("TABLE", "SNAPSHOTS", "FILES", "SIZE", "METADATA")
     verb = "would restore" if report.dry_run else "restored"
-    count = format_count(len(report.tables), "table")
     phases = ", ".join(f"{name} {format_seconds(spent)}" for name, spent in report.seconds.items())
     return [
         *format_table(header, rows),
         "",
-        f"{verb} {count} of PIT {report.pit} to catalog {clean(report.catalog)}",
-        *(
-            f"from    {table.source} is of PIT {table.pit}: it was deleted by {table.deleted_at}"
-            for table in report.tables
-            if table.deleted_at
-        ),
+        f"{verb} {_count(report)} of PIT {report.pit} to catalog {clean(report.catalog)}",
+        *(f"from    {line}" for line in _origins(report)),
         f"copied  {_copied(report)}",
         f"time    {format_seconds(sum(report.seconds.values()))} ({phases})",
         *(f"warning {clean(text)}" for text in report.warnings),
     ]
+
+
+def _origins(report: RestoreReport) -> list[str]:
+    """What was deleted comes from other points in time."""
+    items: list[RestoredTable | RestoredView] = [*report.tables, *report.views]
+    return [
+        f"PIT {item.pit}: {clean(str(item.source))}, deleted by {item.deleted_at}"
+        for item in items
+        if item.deleted_at is not None
+    ]
+
+
+def _count(report: RestoreReport) -> str:
+    counts = [format_count(len(report.tables), "table")]
+    if report.views:
+        counts.append(format_count(len(report.views), "view"))
+    if report.namespaces:
+        counts.append(format_count(len(report.namespaces), "new database"))
+    return ", ".join(counts)
 
 
 def _copied(report: RestoreReport) -> str:
