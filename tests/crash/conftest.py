@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bcn.repository.repository import Scope
-from tests.crash.faults import Here
 from tests.support.command import Desk, open_desk
+from tests.support.small import InProcess
 
 
 @pytest.fixture
@@ -16,5 +16,5 @@ def desk(tmp_path: Path) -> Desk:
     """With one PIT of one small table, `shop.t`, made without Spark."""
     made = open_desk(tmp_path)
     made.add_table("t")
-    made.product(Here()).backup(Scope("prod"))
+    made.product(InProcess()).backup(Scope("prod"))
     return made

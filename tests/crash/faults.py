@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from bcn.catalog.sql import SqlCatalog
-from bcn.engine.spark import Engine, SparkSettings
 from bcn.errors import Interrupted, StorageError, StorageFullError
 from bcn.storage import local
 from bcn.storage.local import LocalStorage
@@ -28,23 +27,6 @@ class Fault(Enum):
 
 class Killed(BaseException):
     """Stands for SIGKILL: from here on nothing this run does has any effect."""
-
-
-class Here(Engine):
-    """An engine that runs the executors' own functions in this process, where faults reach them."""
-
-    slots = 2
-    host = "127.0.0.1"
-    context = None
-
-    def __init__(self) -> None:
-        super().__init__(SparkSettings())
-
-    def warm_up(self) -> None:
-        """Nothing to start."""
-
-    def run(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-        return [function(task) for task in tasks]
 
 
 @dataclass

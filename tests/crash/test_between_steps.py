@@ -17,9 +17,10 @@ from bcn.model import PitId, TableId
 from bcn.repository.lease import LeaseSettings, find_held_lease
 from bcn.repository.repository import Scope
 from bcn.storage.protocol import StorageSpec
-from tests.crash.faults import Fault, Here, Killed, Steps, watched
+from tests.crash.faults import Fault, Killed, Steps, watched
 from tests.support.command import Desk, Source, open_desk
 from tests.support.compare import unreferenced_files
+from tests.support.small import InProcess
 
 EXPECTED = {"t": 13, "u": 9, "v": 5}
 SHORT = LeaseSettings(ttl_seconds=0.02)  # a killed run is this very process, so it looks alive
@@ -31,7 +32,7 @@ class Shop:
     def __init__(self, root: Path) -> None:
         self.desk = open_desk(root)
         table, other = self.desk.add_table("t"), self.desk.add_table("u")
-        self.first = self.desk.product(Here()).backup(Scope("prod")).pit
+        self.first = self.desk.product(InProcess()).backup(Scope("prod")).pit
         self.tables = (self.desk.grow(table), other, self.desk.add_table("v", snapshots=1))
         self.folder = root
 
@@ -62,16 +63,16 @@ def strike(steps: Steps, work: Callable[[], Any]) -> None:
 def check_whole(desk: Desk) -> None:
     """Every byte of every PIT is there, and all that its metadata names."""
     request = VerifyRequest(StorageSpec(str(desk.location)), level=4)
-    report = run_verify(request, Here(), lambda: datetime.now(UTC))
+    report = run_verify(request, InProcess(), lambda: datetime.now(UTC))
     assert [item for item in report.findings if item.severity == "error"] == []
 
 
 def backup(desk: Desk) -> Any:
-    return desk.product(Here()).backup(lease=SHORT, lock_wait_seconds=5)
+    return desk.product(InProcess()).backup(lease=SHORT, lock_wait_seconds=5)
 
 
 def restore(desk: Desk, pit: PitId) -> Any:
-    return desk.product(Here()).restore(pit, target_catalog="dr")
+    return desk.product(InProcess()).restore(pit, target_catalog="dr")
 
 
 def count_steps(work: Callable[[], Any]) -> list[str]:

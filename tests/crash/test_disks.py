@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bcn.repository.repository import Scope
-from tests.crash.faults import Here
 from tests.support.command import Answer, Desk, SmallDisk, Source, open_desk, small_disk
+from tests.support.small import InProcess
 
 MIB = 1 << 20
 
@@ -53,7 +53,7 @@ class Shop:
         assert (answer.code, answer.error) == (15, error)
         assert answer.hint
         assert len(self.desk.pits()) == 1
-        product = self.desk.product(Here())
+        product = self.desk.product(InProcess())
         report = product.restore(tables=("t",), target_catalog="dr", target_table="kept")
         location = report.tables[0].metadata_location
         assert self.desk.differences(self.table, location, self.desk.target / "shop/kept") == []
@@ -64,7 +64,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     with small_disk(tmp_path / "disk", 12 * MIB) as disk:
         desk = open_desk(tmp_path, location=disk.folder / "repository")
         table = desk.add_table("t")
-        desk.product(Here()).backup(Scope("prod"))
+        desk.product(InProcess()).backup(Scope("prod"))
         yield Shop(desk, disk, table)
 
 
@@ -81,7 +81,9 @@ def test_a_disk_that_fills_up_while_copying_is_told_and_more_room_completes_the_
     again = shop.desk.run("backup")
     assert (again.code, again.error) == (0, None)
     assert again.report["bytes_adopted"] >= 5 * MIB
-    restored = shop.desk.product(Here()).restore(tables=("large",), target_catalog="dr").tables[0]
+    restored = (
+        shop.desk.product(InProcess()).restore(tables=("large",), target_catalog="dr").tables[0]
+    )
     target = shop.desk.target / "shop/large"
     assert shop.desk.differences(large, restored.metadata_location, target) == []
 
@@ -93,7 +95,7 @@ def test_a_disk_that_becomes_read_only_before_copying_is_told(shop: Shop) -> Non
     shop.check_kept(shop.desk.run("backup", hook=LOCK + BEFORE_COPYING), "ReadOnlyStorageError")
     assert shop.desk.kept() == before
     shop.disk.resize(12 * MIB)
-    again = shop.desk.product(Here()).backup()
+    again = shop.desk.product(InProcess()).backup()
     assert [item.status for item in again.objects] == ["NEW", "UNCHANGED"]
 
 
@@ -127,7 +129,7 @@ def test_a_target_that_fills_up_is_told_and_more_room_completes_the_restore(tmp_
     with small_disk(tmp_path / "disk", 6 * MIB) as disk:
         desk = open_desk(tmp_path, target=disk.folder / "target")
         table = desk.add_table("t", snapshots=2, files=6, file_bytes=MIB)
-        desk.product(Here()).backup(Scope("prod"))
+        desk.product(InProcess()).backup(Scope("prod"))
         before = desk.kept()
         full = desk.run("restore", "--target-catalog", "dr")
         assert (full.code, full.error) == (15, "StorageFullError")
@@ -135,7 +137,7 @@ def test_a_target_that_fills_up_is_told_and_more_room_completes_the_restore(tmp_
         assert not (desk.root / "dr.db").exists()
         assert desk.kept() == before
         disk.resize(32 * MIB)
-        report = desk.product(Here()).restore(target_catalog="dr")
+        report = desk.product(InProcess()).restore(target_catalog="dr")
         assert report.bytes_adopted >= 3 * MIB
         location = report.tables[0].metadata_location
         assert desk.differences(table, location, desk.target / "shop/t") == []

@@ -7,7 +7,6 @@ import shutil
 
 import pytest
 
-from tests.crash.faults import Here
 from tests.support.command import (
     Desk,
     answer_of,
@@ -17,6 +16,7 @@ from tests.support.command import (
     wait_for_end,
     wait_until,
 )
+from tests.support.small import InProcess
 
 pytestmark = pytest.mark.spark
 
@@ -41,14 +41,14 @@ def test_a_backup_killed_at_half_its_bytes_moves_the_rest_and_no_more(desk: Desk
     lease = json.loads((desk.location / "leases/00000003.json").read_text())
     assert lease["takes_over"] == 2, "the lease of a dead process is taken over, without a wait"
     assert lease["ttl_seconds"] == 60 > again.seconds
-    restored = desk.product(Here()).restore(tables=("large",), target_catalog="dr").tables[0]
+    restored = desk.product(InProcess()).restore(tables=("large",), target_catalog="dr").tables[0]
     target = desk.target / "shop/large"
     assert desk.differences(table, restored.metadata_location, target) == []
 
 
 def test_a_restore_killed_at_half_its_bytes_moves_the_rest_and_no_more(desk: Desk) -> None:
     table = desk.add_table("large", snapshots=2, files=FILES // 2, file_bytes=FILE_BYTES)
-    desk.product(Here()).backup()
+    desk.product(InProcess()).backup()
     line = ("restore", "--table", "large", "--target-catalog", "dr")
     with started([desk.start(*line, "--limit-rate", "40M")]) as (process,):
         wait_until(lambda: stored_bytes(desk.target) > TOTAL // 2, process)

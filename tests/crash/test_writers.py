@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from bcn.repository.lease import find_held_lease
-from tests.crash.faults import Here
 from tests.support.command import Desk, answer_of, open_desk, session_members, started, wait_until
+from tests.support.small import InProcess
 
 # The process stops itself where it says, as a machine that is suspended would.
 PAUSE_BEFORE_CHECK = """
@@ -132,7 +132,7 @@ def test_of_two_first_backups_of_different_scopes_only_one_fixes_the_scope(tmp_p
 @pytest.mark.spark
 def test_of_two_restores_to_one_target_one_wins_and_the_table_is_whole(desk: Desk) -> None:
     table = desk.add_table("large", snapshots=1, files=8, file_bytes=1 << 20)
-    desk.product(Here()).backup()
+    desk.product(InProcess()).backup()
     line = ("restore", "--table", "large", "--target-catalog", "dr", "--limit-rate", "3M")
     with started(desk.start(*line) for _ in range(2)) as processes:
         answers = sorted((answer_of(process) for process in processes), key=lambda item: item.code)

@@ -17,6 +17,7 @@ from typing import Any
 from bcn.backup.report import BackupReport
 from bcn.backup.run import BackupRequest, run_backup
 from bcn.catalog.protocol import Catalog, Pointer
+from bcn.engine.spark import Engine, SparkSettings
 from bcn.model import TableId
 from bcn.repository.entry import Entry
 from bcn.repository.inventory import load_inventory
@@ -36,17 +37,18 @@ SCOPE = Scope(SOURCE)
 Json = dict[str, Any]
 
 
-class InProcess:
+class InProcess(Engine):
     """An engine that runs the executors' own functions here; what they are sent is sent."""
 
     slots = 2
     host = "127.0.0.1"
+    context = None
+
+    def __init__(self) -> None:
+        super().__init__(SparkSettings())
 
     def warm_up(self) -> None:
         """Nothing to start."""
-
-    def wait(self, progress: object) -> None:
-        """Nothing to wait for."""
 
     def run(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         function = pickle.loads(pickle.dumps(function))
