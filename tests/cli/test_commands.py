@@ -28,9 +28,18 @@ from bcn.errors import (
     UnknownPitError,
     UsageError,
 )
-from bcn.model import PitId
+from bcn.model import PitId, TableId
 from bcn.repository.lease import LeaseSettings, Lessor
+from bcn.repository.pit import DeletedObject
+from bcn.repository.verification import Verification, save_verifications
 from tests.cli.made import PITS, START, Folder, damage, make_repository, manifest, record
+from tests.maintenance.places import World, append, open_world
+
+
+@pytest.fixture
+def lively(folder: Folder) -> World:
+    """A source of real tables, which backups in this process put into the folder's repository."""
+    return open_world(folder.root)
 
 
 def test_the_version_is_told(folder: Folder) -> None:
@@ -39,7 +48,17 @@ def test_the_version_is_told(folder: Folder) -> None:
 
 def test_help_names_every_command(folder: Folder) -> None:
     text = folder.invoke("--help").output
-    for name in ("init", "backup", "restore", "list", "describe", "verify", "unlock"):
+    for name in (
+        "init",
+        "backup",
+        "restore",
+        "list",
+        "describe",
+        "diff",
+        "log",
+        "verify",
+        "unlock",
+    ):
         assert f"\n  {name} " in text
 
 
@@ -78,18 +97,21 @@ def test_a_repository_without_backups_is_listed_as_such(folder: Folder) -> None:
 def test_the_objects_of_a_pit_are_listed(stocked: Folder) -> None:
     lines = stocked.invoke("list", "--pit", "latest").stdout.splitlines()
     assert lines[0] == f"PIT {PITS[2]}"
-    assert [line.split()[:4] for line in lines[2:]] == [
+    assert [line.split()[:4] for line in lines[2:-2]] == [
         ["hr", "ghosts", "table", "FAILED"],
         ["hr", "people", "table", "FAILED"],
         ["sales", "items", "table", "DELETED"],
         ["sales", "orders", "table", "UNCHANGED"],
     ]
+    assert lines[4].split()[4:] == ["-", "-", "-", "last", "in", str(PITS[0])]
+    assert lines[5].endswith("1 snapshot damaged")
+    assert lines[-1] == "1 UNCHANGED, 1 DELETED, 2 FAILED; verified never"
 
 
 def test_a_database_alone_means_the_newest_pit(stocked: Folder) -> None:
     lines = stocked.invoke("list", "--database", "sales").stdout.splitlines()
     assert lines[0] == f"PIT {PITS[2]}"
-    assert len(lines) == 4
+    assert len(lines) == 6
 
 
 def test_a_description_names_scope_sizes_and_what_is_gone(stocked: Folder) -> None:
@@ -99,12 +121,127 @@ def test_a_description_names_scope_sizes_and_what_is_gone(stocked: Folder) -> No
     assert f"sales.items, last in {PITS[0]}" in text
 
 
+def test_a_description_counts_what_each_point_in_time_holds(stocked: Folder) -> None:
+    lines = stocked.invoke("describe").stdout.splitlines()
+    newest = next(line for line in lines if line.startswith("newest"))
+    assert newest.endswith(f"{PITS[2]}: 2 databases, 2 tables, 0 views, 4 snapshots")
+    assert "verified    never" in lines
+    header = next(line for line in lines if line.startswith("PIT"))
+    assert header.split() == [
+        *("PIT", "DATABASES", "TABLES", "VIEWS", "SNAPSHOTS", "STORED", "TOTAL", "LABELS"),
+    ]
+    assert lines[-1].split() == [str(PITS[2]), "2", "2", "0", "4", "0", "B", "8.0", "KiB"]
+
+
+def test_a_list_leaves_out_what_is_zero_in_all(stocked: Folder) -> None:
+    header = stocked.invoke("list").stdout.splitlines()[0].split()
+    assert header == [
+        *("PIT", "TABLES", "NEW", "CHANGED", "SAME", "DELETED", "FAILED", "STORED", "TOTAL"),
+        "LABELS",
+    ]
+
+
+def test_partial_history_is_shown_beside_an_object(folder: Folder) -> None:
+    objects = [record("sales.orders", coverage="last:3"), record("sales.items")]
+    make_repository(folder.location, [manifest(PITS[0], objects)])
+    lines = folder.invoke("list", "--pit", "latest").stdout.splitlines()
+    assert [line.endswith("history last:3") for line in lines[2:4]] == [False, True]
+    report = json.loads(folder.invoke("list", "--pit", "latest", "--json").stdout)
+    assert [item["coverage"] for item in report["objects"]] == ["all", "last:3"]
+
+
+def test_lists_fit_a_terminal_where_names_allow(folder: Folder) -> None:
+    size = 987 << 30
+    values = {"size_bytes": size, "files": 123_456, "snapshots": 12_345, "bytes_new": size}
+    objects = [record(f"warehouse.clients_{number}", "CHANGED", **values) for number in range(9)]
+    objects += [record(f"sales.order_{number}", "UNCHANGED", **values) for number in range(999)]
+    gone = [
+        DeletedObject(f"g{number}", TableId.parse(f"sales.gone_{number}"), "2026", PITS[0])
+        for number in range(10)
+    ]
+    repository = make_repository(
+        folder.location, [manifest(pit, objects, deleted=tuple(gone)) for pit in PITS]
+    )
+    notes = [Verification(pit, PITS[2], 3, "whole") for pit in PITS]
+    save_verifications(repository.storage, notes)
+    for words in (("list",), ("list", "--pit", "latest"), ("describe",)):
+        lines = folder.invoke(*words).stdout.splitlines()
+        table = [line for line in lines if not line.startswith(("  ", "repository"))]
+        assert max(len(line) for line in table) <= 100, words
+
+
+# verifications
+
+
+def test_what_was_verified_is_noted_and_shown(lively: World, folder: Folder) -> None:
+    lively.add("t")
+    first, second = lively.backup(), lively.backup()
+    done = folder.run("verify", "--level", "2", "--pit", str(first))
+    assert (done.returncode, "noted   for" in done.stdout) == (0, True)
+    lines = folder.invoke("list").stdout.splitlines()
+    assert lines[1].split()[-1] == "l2"
+    assert lines[2].split()[0] == str(second)
+    assert lines[2].split()[-1] != "l2"
+    report = json.loads(folder.invoke("describe", "--json").stdout)
+    assert report["pits"][0]["verified"] == report["last_verification"]
+    assert report["last_verification"]["outcome"] == "whole"
+    assert report["last_verification"]["pit"] == str(first)
+    assert report["pits"][1]["verified"] is None
+    text = folder.invoke("list", "--pit", str(first)).stdout.splitlines()[-1]
+    assert text.endswith("UTC, level 2: whole")
+    code, report = folder.json("verify", "--level", "1")
+    assert (code, report["recorded"]) == (0, True)
+
+
+def test_a_verification_that_found_damage_is_noted_for_those_it_hurts(
+    lively: World, folder: Folder
+) -> None:
+    table = lively.add("t")
+    first = lively.backup()
+    lively.commit("t", append)
+    second = lively.backup()
+    kept = {row["key"] for row in lively.inventory("t") if row["first_pit"] == str(second)}
+    assert table is not None
+    Path(folder.location, min(kept)).unlink()
+    assert folder.run("verify", "--level", "2").returncode == 13
+    pits = json.loads(folder.invoke("list", "--json").stdout)["pits"]
+    assert [pit["verified"]["outcome"] for pit in pits] == ["whole", "damaged"]
+    assert [pit["pit"] for pit in pits] == [str(first), str(second)]
+    assert "l2 DAMAGED" in folder.invoke("list").stdout
+
+
+def test_a_part_of_a_point_in_time_that_was_verified_is_not_noted(
+    lively: World, folder: Folder
+) -> None:
+    lively.add("t")
+    lively.backup()
+    code, report = folder.json("verify", "--level", "2", "--table", "t")
+    assert (code, report["recorded"]) == (0, False)
+    assert not (folder.location / "verifications").exists()
+
+
+def test_a_repository_that_is_read_only_is_verified_without_a_note(
+    lively: World, folder: Folder
+) -> None:
+    lively.add("t")
+    lively.backup()
+    repository = folder.repository
+    repository.update(features={"read": [], "write": ["of-a-later-bcn"]})
+    code, report = folder.json("verify", "--level", "2")
+    assert (code, report["recorded"]) == (0, False)
+    (folder.location / "verifications").write_text("in the way")
+    repository.update(features={"read": [], "write": []})
+    code, report = folder.json("verify", "--level", "2")
+    assert (code, report["recorded"]) == (0, False)
+    assert folder.run("list").returncode == 0
+
+
 def test_names_cannot_move_the_cursor_of_a_terminal(folder: Folder) -> None:
     pit = manifest(PITS[0], [record("`a\x1b[2J`.`b\nc`")])
     make_repository(folder.location, [pit])
     text = folder.invoke("list", "--pit", "latest").stdout
     assert "\x1b" not in text
-    assert len(text.splitlines()) == 3
+    assert len(text.splitlines()) == 5
     assert json.loads(folder.invoke("list", "--pit", "latest", "--json").stdout)["objects"][0][
         "name"
     ] == ("b\nc")

@@ -97,7 +97,11 @@ def verify(  # noqa: PLR0913  what the command line offers
     settings: Settings | None = None,
     progress: Progress | None = None,
 ) -> VerifyReport:
-    """Check a PIT, or all, up to a level from 1 to 5. Damage is told by the report's findings."""
+    """Check a PIT, or all, up to a level from 1 to 5. Damage is told by the report's findings.
+
+    What was checked whole is noted in the repository, where that can be written to.
+    """
+    from bcn.maintenance.record import record_verification
     from bcn.maintenance.verify import VerifyRequest, run_verify
     from bcn.repository.resolve import resolve_pit
 
@@ -113,4 +117,6 @@ def verify(  # noqa: PLR0913  what the command line offers
         bytes_per_second=bytes_per_second,
     )
     with open_engine(settings, jobs, verbose=verbose, iceberg=level >= 5) as engine:
-        return run_verify(request, engine, now, progress)
+        report = run_verify(request, engine, now, progress)
+    is_part = bool(names.tables or names.databases)
+    return report if is_part else record_verification(repository, report, now())

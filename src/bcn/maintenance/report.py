@@ -83,6 +83,7 @@ class VerifyReport:
     manifests_walked: int
     readings: tuple[Reading, ...]
     seconds: Mapping[str, float] = field(default_factory=dict)
+    is_recorded: bool = False  # whether the repository has a note of it
 
     @property
     def ok(self) -> bool:
@@ -90,6 +91,15 @@ class VerifyReport:
         return not self.omitted and not any(
             item.severity is Severity.ERROR for item in self.findings
         )
+
+    @property
+    def hurt(self) -> frozenset[PitId]:
+        """The PITs that an error concerns: all of them where not every error was listed."""
+        if self.omitted:
+            return frozenset(self.pits)
+        errors = [item for item in self.findings if item.severity is Severity.ERROR]
+        named = {pit for item in errors for pit in (*item.pits, item.pit)}
+        return frozenset(pit for pit in self.pits if str(pit) in named)
 
     def count(self, severity: Severity) -> int:
         """How many findings are listed as that bad."""
@@ -115,6 +125,7 @@ class VerifyReport:
             "bytes_hashed": self.bytes_hashed,
             "manifests_walked": self.manifests_walked,
             "snapshots_read": len(self.readings),
+            "recorded": self.is_recorded,
             "seconds": dict(self.seconds),
         }
 

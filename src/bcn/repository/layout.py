@@ -13,6 +13,7 @@ LEASES_PREFIX = "leases/"
 JOBS_PREFIX = "jobs/"
 DATA_PREFIX = "data/"
 TRASH_PREFIX = "trash/"
+VERIFICATIONS_PREFIX = "verifications/"
 CATALOGS_PREFIX = "catalogs/"
 
 _MAX_SEGMENT_BYTES = 200
@@ -245,3 +246,23 @@ def job_prefix(job: str) -> str:
 def job_key(job: str, name: str) -> str:
     """A file of a run; `name` may hold slashes."""
     return job_prefix(job) + name
+
+
+# verifications
+
+
+def verification_key(pit: PitId, at: PitId, level: int, outcome: str) -> str:
+    """The note of a verification; it says in its name what a list has to know."""
+    return f"{VERIFICATIONS_PREFIX}{pit}/{at}-l{level}-{outcome}.json"
+
+
+_VERIFICATION_KEY = re.compile(
+    r"verifications/([0-9TZ.]+)/([0-9TZ.]+)-l([1-9])-([a-z]+)\.json\Z", re.ASCII
+)
+
+
+def parse_verification_key(key: str) -> tuple[PitId, PitId, int, str] | None:
+    """PIT, moment, level and outcome of a note, None for any other key."""
+    match = _VERIFICATION_KEY.match(key)
+    pit, at = (PitId.find(match[1]), PitId.find(match[2])) if match else (None, None)
+    return (pit, at, int(match[3]), match[4]) if match and pit and at else None

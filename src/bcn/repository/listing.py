@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from bcn.errors import (
     BcnError,
@@ -12,10 +12,12 @@ from bcn.errors import (
     UnknownPitError,
 )
 from bcn.model import Json, PitId, join_names, split_names
+from bcn.repository.entry import ALL
 from bcn.repository.lease import find_held_lease, is_proven_dead, this_process
 from bcn.repository.nearest import did_you_mean
 from bcn.repository.pit import FailedObject, ObjectRecord, PitManifest
 from bcn.repository.repository import Repository, summary_line
+from bcn.repository.verification import Verification, find_verifications
 
 ACTIVE, UNCHANGED, DELETED, FAILED = "ACTIVE", "UNCHANGED", "DELETED", "FAILED"
 
@@ -51,6 +53,7 @@ class PitSummary:
     labels: tuple[tuple[str, str], ...] = ()
     is_checked: bool = True
     damaged: str | None = None
+    verified: Verification | None = None
 
     def count(self, name: str) -> int:
         """A number out of the PIT's own summary."""
@@ -66,6 +69,7 @@ class PitSummary:
             "labels": dict(self.labels),
             "checked": self.is_checked,
             "damaged": self.damaged,
+            "verified": self.verified.as_json() if self.verified else None,
         }
 
 
@@ -110,6 +114,7 @@ class ListedObject:
     damaged_snapshots: int = 0
     last_pit: PitId | None = None
     message: str | None = None
+    coverage: str = ALL
 
     def as_json(self) -> Json:
         """The documented object, docs/json-output.md."""
@@ -126,12 +131,18 @@ class ObjectsReport:
     repository: str
     pit: PitId
     objects: tuple[ListedObject, ...]
+    verified: Verification | None = None
+
+    def count(self, status: str) -> int:
+        """How many objects have a status."""
+        return sum(item.status == status for item in self.objects)
 
     def as_json(self) -> Json:
         """The documented object, docs/json-output.md."""
         return {
             "repository": self.repository,
             "pit": str(self.pit),
+            "verified": self.verified.as_json() if self.verified else None,
             "objects": [item.as_json() for item in self.objects],
         }
 
@@ -181,12 +192,19 @@ class DescribeReport:
         return self.list.newest.count("bytes_total") if self.list.newest else 0
 
     @property
+    def last_verification(self) -> Verification | None:
+        """The newest look at any PIT; of several at one moment, the one at the newest PIT."""
+        notes = [pit.verified for pit in self.list.pits if pit.verified]
+        return max(notes, key=lambda note: (note.at, note.pit), default=None)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """A line for everything that cannot be read."""
         return (*self.list.warnings, *self.problems)
 
     def as_json(self) -> Json:
         """The documented object, docs/json-output.md."""
+        last = self.last_verification
         return {
             "repository": self.list.repository,
             "repository_id": self.repository_id,
@@ -197,6 +215,7 @@ class DescribeReport:
             "deleted": [item.as_json() for item in self.deleted],
             "bytes_new": self.bytes_new,
             "bytes_total": self.bytes_total,
+            "last_verification": last.as_json() if last else None,
             "lease": self.lease.as_json() if self.lease else None,
             "warnings": list(self.warnings),
         }
@@ -208,14 +227,17 @@ class DescribeReport:
 def list_pits(repository: Repository, checked_bytes: int = CHECKED_BYTES) -> ListReport:
     """All PITs, oldest first. A damaged one is listed as such and hides no other."""
     known: dict[str, Json] | None = None
-    found: list[PitSummary | None] = []
+    notes = find_verifications(repository.storage)
+    found: list[PitSummary] = []
     for pit in reversed(repository.pit_ids()):
         stat = repository.storage.find_stat(repository.pit_key(pit))
         checked_bytes -= stat.size_bytes if stat else 0
         if checked_bytes < 0 and known is None:
             known = {line["pit"]: line for line in repository.summaries()}
-        found.append(_indexed((known or {}).get(str(pit))) or _checked(repository, pit))
-    return ListReport(repository.spec.location, tuple(pit for pit in reversed(found) if pit))
+        summary = _indexed((known or {}).get(str(pit))) or _checked(repository, pit)
+        if summary is not None:
+            found.append(replace(summary, verified=notes.get(pit)))
+    return ListReport(repository.spec.location, tuple(reversed(found)))
 
 
 def _indexed(line: Json | None) -> PitSummary | None:
@@ -252,7 +274,8 @@ def list_objects(repository: Repository, pit: PitId, database: str | None = None
     if database is not None:
         wanted = _find_database(manifest, database)
         objects = [item for item in objects if item.database == wanted]
-    return ObjectsReport(repository.spec.location, pit, tuple(objects))
+    verified = find_verifications(repository.storage).get(pit)
+    return ObjectsReport(repository.spec.location, pit, tuple(objects), verified)
 
 
 def load_pit(repository: Repository, pit: PitId) -> PitManifest:
@@ -285,6 +308,7 @@ def _present(item: ObjectRecord, failed: FailedObject | None) -> ListedObject:
         item.damaged,
         failed.kept_pit if failed else None,
         failed.message if failed else None,
+        item.coverage,
     )
 
 

@@ -8,9 +8,9 @@ import click
 
 from bcn import api
 from bcn.cli.app import App, pass_app
-from bcn.cli.commands.list import pit_table
+from bcn.cli.commands.list import show_pits, tell_verification
 from bcn.cli.options import common_options
-from bcn.cli.output import clean, format_bytes
+from bcn.cli.output import clean, format_bytes, format_count
 
 if TYPE_CHECKING:
     from bcn.repository.listing import DescribeReport
@@ -32,7 +32,11 @@ def _lines(report: DescribeReport) -> list[str]:
         f"deleted     {clean(item.database)}.{clean(item.name)}, last in {item.last_pit}"
         for item in report.deleted
     ]
-    return [*lines, "", *pit_table(report.list.pits)] if report.list.pits else lines
+    pits = report.list.pits
+    return [*lines, "", *show_pits(pits, _CONTENTS, kept=_CONTENTS)] if pits else lines
+
+
+_CONTENTS = {name: name.upper() for name in ("databases", "tables", "views", "snapshots")}
 
 
 def _facts(report: DescribeReport) -> list[tuple[str, str]]:
@@ -45,8 +49,27 @@ def _facts(report: DescribeReport) -> list[tuple[str, str]]:
         ("pits", str(len(report.list.pits))),
         ("stored", f"{format_bytes(report.bytes_new)} by all points in time"),
         ("total", f"{format_bytes(report.bytes_total)} in the newest one"),
+        ("newest", _newest(report)),
+        ("verified", _verified(report)),
         ("writer", _writer(report)),
     ]
+
+
+def _newest(report: DescribeReport) -> str:
+    newest = report.list.newest
+    if newest is None:
+        return "-"
+    counts = [format_count(newest.count(f"{noun}s"), noun) for noun in _NOUNS]
+    return f"{newest.pit}: {', '.join(counts)}"
+
+
+_NOUNS = ("database", "table", "view", "snapshot")
+
+
+def _verified(report: DescribeReport) -> str:
+    last = report.last_verification
+    about = f" ({last.pit})" if last else ""
+    return f"{tell_verification(last)}{about}"
 
 
 def _scope(report: DescribeReport) -> str:

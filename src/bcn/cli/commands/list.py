@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -9,12 +10,11 @@ import click
 from bcn import api
 from bcn.cli.app import App, pass_app
 from bcn.cli.options import common_options, pit_option
-from bcn.cli.output import clean, format_bytes, format_table
+from bcn.cli.output import clean, format_bytes, format_count, format_table
 
 if TYPE_CHECKING:
-    from bcn.repository.listing import ListReport, ObjectsReport, PitSummary
-
-_COUNTS = ("tables", "new", "changed", "renamed", "unchanged", "deleted", "failed")
+    from bcn.repository.listing import ListedObject, ListReport, ObjectsReport, PitSummary
+    from bcn.repository.verification import Verification
 
 
 @click.command("list", short_help="List points in time, or tables of one.")
@@ -46,21 +46,73 @@ def _pits(app: App, report: ListReport) -> list[str]:
 
 
 def pit_table(pits: tuple[PitSummary, ...]) -> list[str]:
-    """Lines of points in time, the newest last."""
-    header = ("PIT", *(name.upper() for name in _COUNTS), "STORED", "TOTAL", "LABELS")
-    return format_table(header, [_row(pit) for pit in pits])
+    """What changed in each point in time, the newest last; columns with nothing in them are out."""
+    return show_pits(pits, _CHANGES, kept=_KEPT)
 
 
-def _row(pit: PitSummary) -> tuple[object, ...]:
+def show_pits(
+    pits: Sequence[PitSummary], counts: Mapping[str, str], kept: Collection[str]
+) -> list[str]:
+    """Lines of points in time with some of their counts; only those in `kept` may be all zero."""
+    shown = {
+        name: title
+        for name, title in counts.items()
+        if name in kept or any(pit.count(name) for pit in pits)
+    }
+    header = ["PIT", *shown.values(), "STORED", "TOTAL"]
+    rows = [[pit.pit, *_cells(pit, shown)] for pit in pits]
+    for title, texts in (
+        ("VERIFIED", [_verified(pit) for pit in pits]),
+        ("LABELS", [_remark(pit) for pit in pits]),
+    ):
+        if any(texts):
+            header.append(title)
+            rows = [[*row, text] for row, text in zip(rows, texts, strict=True)]
+    return format_table(header, rows)
+
+
+_CHANGES = {
+    "tables": "TABLES",
+    "views": "VIEWS",
+    "new": "NEW",
+    "changed": "CHANGED",
+    "renamed": "RENAMED",
+    "unchanged": "SAME",
+    "deleted": "DELETED",
+    "failed": "FAILED",
+}
+_KEPT = ("tables", "new", "changed", "unchanged")
+
+
+def _cells(pit: PitSummary, counts: Iterable[str]) -> list[str]:
     if pit.damaged is not None:
-        return (pit.pit, *("?" for _ in _COUNTS), "?", "?", f"DAMAGED: {pit.damaged}")
-    return (
-        pit.pit,
-        *(f"{pit.count(name):,}" for name in _COUNTS),
-        format_bytes(pit.count("bytes_new")),
-        format_bytes(pit.count("bytes_total")),
-        " ".join(f"{key}={value}" for key, value in pit.labels),
-    )
+        return ["?" for _ in (*counts, "stored", "total")]
+    sizes = [format_bytes(pit.count(name)) for name in ("bytes_new", "bytes_total")]
+    return [*(f"{pit.count(name):,}" for name in counts), *sizes]
+
+
+def _verified(pit: PitSummary) -> str:
+    note = pit.verified
+    if note is None:
+        return ""
+    verdict = "" if note.outcome == "whole" else f" {note.outcome.upper()}"
+    return f"{note.at.moment:%Y-%m-%d} l{note.level}{verdict}"
+
+
+def _remark(pit: PitSummary) -> str:
+    if pit.damaged is not None:
+        return f"DAMAGED: {pit.damaged}"
+    return " ".join(f"{key}={value}" for key, value in pit.labels)
+
+
+def tell_verification(note: Verification | None) -> str:
+    """When, how deeply, with what result."""
+    if note is None:
+        return "never"
+    return f"{note.at.moment:%Y-%m-%d %H:%M:%S} UTC, level {note.level}: {note.outcome}"
+
+
+# objects of one
 
 
 def _objects(report: ObjectsReport) -> list[str]:
@@ -70,16 +122,33 @@ def _objects(report: ObjectsReport) -> list[str]:
             item.name,
             item.type,
             item.status,
-            f"{item.snapshots:,}",
-            f"{item.files:,}",
-            format_bytes(item.size_bytes),
-            clean(item.message or _last(item.last_pit)),
+            *(("-",) * 3 if item.status == "DELETED" else _figures(item)),
+            clean(_note(item)),
         )
         for item in report.objects
     ]
-    header = ("DATABASE", "NAME", "TYPE", "STATUS", "SNAPSHOTS", "FILES", "SIZE", "")
-    return [f"PIT {report.pit}", *format_table(header, rows)]
+    header = ("DATABASE", "NAME", "TYPE", "STATUS", "SNAPS", "FILES", "SIZE", "")
+    statuses = ("ACTIVE", "UNCHANGED", "DELETED", "FAILED")
+    counts = [f"{report.count(name):,} {name}" for name in statuses if report.count(name)]
+    return [
+        f"PIT {report.pit}",
+        *format_table(header, rows),
+        "",
+        f"{', '.join(counts) or 'nothing'}; verified {tell_verification(report.verified)}",
+    ]
 
 
-def _last(pit: object) -> str:
-    return f"last in {pit}" if pit else ""
+def _figures(item: ListedObject) -> tuple[str, ...]:
+    return (f"{item.snapshots:,}", f"{item.files:,}", format_bytes(item.size_bytes))
+
+
+def _note(item: ListedObject) -> str:
+    """What has to be said beside the figures."""
+    notes = [item.message] if item.message else []
+    if item.last_pit and not item.message:
+        notes.append(f"last in {item.last_pit}")
+    if item.coverage != "all":
+        notes.append(f"history {item.coverage}")
+    if item.damaged_snapshots:
+        notes.append(f"{format_count(item.damaged_snapshots, 'snapshot')} damaged")
+    return ", ".join(notes)

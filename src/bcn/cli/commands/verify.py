@@ -93,6 +93,7 @@ def _lines(report: VerifyReport) -> list[str]:
         f"checked {checked}",
         f"hashed  {hashed}",
         f"time    {format_seconds(sum(report.seconds.values()))} ({phases})",
+        *(["noted   for 'bcn list' and 'bcn describe'"] if report.is_recorded else []),
     ]
 
 
@@ -100,9 +101,8 @@ def _whole_pits(report: VerifyReport) -> list[str]:
     """What can still be restored, said only if every error was listed."""
     if report.omitted:
         return []
-    errors = [item for item in report.findings if item.severity == "error"]
-    hurt = {pit for item in errors for pit in (*item.pits, item.pit)}
-    whole = [str(pit) for pit in report.pits if str(pit) not in hurt]
+    hurt = report.hurt
+    whole = [str(pit) for pit in report.pits if pit not in hurt]
     return [f"  not hurt: {', '.join(whole)}" if whole else "  every point in time is hurt"]
 
 
