@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from bcn.errors import BcnError as BcnError
     from bcn.maintenance.diff import DiffReport as DiffReport
     from bcn.maintenance.history import LogReport as LogReport
+    from bcn.maintenance.prune_report import PruneReport as PruneReport
+    from bcn.maintenance.repair import RepairReport as RepairReport
     from bcn.maintenance.report import VerifyReport as VerifyReport
     from bcn.model import PitId as PitId
     from bcn.model import TableId as TableId
@@ -45,6 +47,8 @@ __all__ = [
     "ObjectsReport",
     "PitId",
     "Progress",
+    "PruneReport",
+    "RepairReport",
     "RestoreReport",
     "Settings",
     "TableId",
@@ -68,6 +72,8 @@ _HOMES = {
     "ObjectsReport": "bcn.repository.listing",
     "PitId": "bcn.model",
     "Progress": "bcn.telemetry.progress",
+    "PruneReport": "bcn.maintenance.prune_report",
+    "RepairReport": "bcn.maintenance.repair",
     "RestoreReport": "bcn.restore.report",
     "Settings": "bcn.config.settings",
     "TableId": "bcn.model",

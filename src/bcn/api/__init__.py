@@ -10,6 +10,7 @@ from __future__ import annotations
 from bcn.api.parts import find_catalog, find_repository, parse_scope
 from bcn.api.reading import describe, diff, list_objects, list_pits, log
 from bcn.api.restoring import restore, verify
+from bcn.api.upkeep import prune, repair
 from bcn.api.writing import InitReport, backup, init, unlock
 
 __all__ = [
@@ -24,6 +25,8 @@ __all__ = [
     "list_pits",
     "log",
     "parse_scope",
+    "prune",
+    "repair",
     "restore",
     "unlock",
     "verify",

@@ -23,6 +23,8 @@ from bcn.cli.commands.diff import diff
 from bcn.cli.commands.init import init
 from bcn.cli.commands.list import list_
 from bcn.cli.commands.log import log
+from bcn.cli.commands.prune import prune
+from bcn.cli.commands.repair import repair
 from bcn.cli.commands.restore import restore
 from bcn.cli.commands.unlock import unlock
 from bcn.cli.commands.verify import verify
@@ -47,7 +49,7 @@ def cli(context: click.Context) -> None:
     context.ensure_object(App)
 
 
-for _command in (init, backup, restore, list_, describe, diff, log, verify, unlock):
+for _command in (init, backup, restore, list_, describe, diff, log, verify, repair, prune, unlock):
     cli.add_command(_command)
 
 

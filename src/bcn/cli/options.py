@@ -151,3 +151,11 @@ rate_option = click.option(
     callback=lambda _context, _parameter, text: None if text is None else parse_rate(text),
     help="Bytes a second at most, such as 50M (a K is 1024).",
 )
+lock_wait_option = click.option(
+    "--lock-wait",
+    "lock_wait_seconds",
+    metavar="DURATION",
+    default="0",
+    callback=lambda _context, _parameter, text: parse_duration(text),
+    help="How long to wait for another bcn that writes: 30, 30s, 5m or 1h.",
+)

@@ -13,7 +13,7 @@ from bcn.cli.options import (
     common_options,
     dry_run_option,
     jobs_option,
-    parse_duration,
+    lock_wait_option,
     parse_labels,
     rate_option,
     scope_options,
@@ -39,12 +39,7 @@ _STATES = ("NEW", "CHANGED", "UNCHANGED", "RENAMED")
 @dry_run_option
 @rate_option
 @jobs_option
-@click.option(
-    "--lock-wait",
-    metavar="DURATION",
-    default="0",
-    help="How long to wait for another bcn that writes: 30, 30s, 5m or 1h.",
-)
+@lock_wait_option
 @click.option("--accept-deletions", is_flag=True, help="Go on though most tables are gone.")
 @click.option("--skip-damaged", is_flag=True, help="Keep what is whole of a damaged table.")
 @common_options()
@@ -59,7 +54,7 @@ def backup(
     dry_run: bool,
     bytes_per_second: float | None,
     jobs: int | None,
-    lock_wait: str,
+    lock_wait_seconds: float,
     accept_deletions: bool,
     skip_damaged: bool,
 ) -> None:
@@ -78,7 +73,7 @@ def backup(
             history=history,
             bytes_per_second=bytes_per_second,
             jobs=jobs,
-            lock_wait_seconds=parse_duration(lock_wait),
+            lock_wait_seconds=lock_wait_seconds,
             skip_damaged=skip_damaged,
             accept_deletions=accept_deletions,
             dry_run=dry_run,
