@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bench import backup, many, memory, startup
+from bench import backup, listing, many, memory, startup
 from bench.peers import find_restic, version_of
 
 PYICEBERG = "pyiceberg: read a deflated manifest"
@@ -92,6 +92,13 @@ def many_rows(result: dict[str, Any]) -> Iterator[Row]:
         yield Row(what, f"{seconds:.2f} s", "", f"<= {bound:g} s", result["holds"][name])
 
 
+def listing_rows(result: dict[str, Any]) -> Iterator[Row]:
+    where = f"{result['tables']:,} tables, {result['pits']:,} PITs"
+    for name, seconds in result["median_seconds"].items():
+        bound = f"<= {result['bounds'][name]} s"
+        yield Row(f"bcn {name}: {where}", f"{seconds:.2f} s", "", bound, result["holds"][name])
+
+
 def memory_rows(result: dict[str, Any]) -> Iterator[Row]:
     yield Row(
         f"backup of {result['files']:,} live files: bcn and its JVM",
@@ -130,12 +137,15 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=backup.TURNS, help="of backups and peers")
     parser.add_argument("--files", type=int, default=memory.FILES, help="fewer, to try it")
     parser.add_argument(
-        "--only", choices=("walker", "backup", "startup", "many", "memory"), action="append"
+        "--only",
+        choices=("walker", "backup", "startup", "listing", "many", "memory"),
+        action="append",
     )
     args = parser.parse_args()
     parts: dict[str, tuple[Callable[[], Any], Callable[[Any], Iterator[Row]]]] = {
         "walker": (run_walker, walker_rows),
         "startup": (startup.run, startup_rows),
+        "listing": (listing.run, listing_rows),
         "backup": (lambda: backup.run(args.turns), backup_rows),
         "many": (many.run, many_rows),
         "memory": (lambda: memory.run(args.files), memory_rows),
