@@ -54,7 +54,12 @@ def test_a_view_is_restored_beside_its_tables(small: SmallPlace) -> None:
     assert str(small.warehouse) not in json.dumps(document)
     assert not list((small.folder / "target").rglob(MARKER))
     assert report.warnings == ()
-    assert differences(report.as_json(), examples()["restore"]) == []
+
+
+def test_the_report_has_the_form_that_is_documented(small: SmallPlace) -> None:
+    add_view(small, "sales.large", "SELECT 1")
+    small.backup()
+    assert differences(small.restore().as_json(), examples()["restore"]) == []
 
 
 @pytest.mark.parametrize("policy", list(UuidPolicy))
