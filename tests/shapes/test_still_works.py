@@ -1,4 +1,4 @@
-"""G7: every restored shape that Spark can write is written, changed and cleaned, in its own place."""
+"""G7: every restored shape that Spark can write is written, changed and cleaned in its place."""
 
 from __future__ import annotations
 

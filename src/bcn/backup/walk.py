@@ -23,14 +23,18 @@ from bcn.backup.tasks import (
 )
 from bcn.engine.parts import save_part
 from bcn.errors import BcnError, MissingKeyError, MissingSourceFileError
-from bcn.iceberg.manifest import ManifestEntries, decode_manifest, decode_manifest_list
+from bcn.iceberg.manifest import (
+    ManifestEntries,
+    decode_manifest,
+    decode_manifest_list,
+    file_kinds,
+)
 from bcn.repository import layout
 from bcn.repository.inventory import Slot, slot_of
 from bcn.storage.open import Stores, open_storage
 from bcn.storage.protocol import Storage
 
 _DELETED = 2
-_DATA, _POSITION_DELETES, _EQUALITY_DELETES = 0, 1, 2
 
 
 def read_source(stores: Stores, location: str) -> bytes:
@@ -135,7 +139,7 @@ def _live_rows(table_no: int, entries: ManifestEntries, name: str, roots: Roots)
     return pa.table(
         {
             "table_no": pa.array(np.full(count, table_no, np.int32)),
-            "kind": _kinds(pa.array(entries.file_content).filter(live), formats),
+            "kind": file_kinds(pa.array(entries.file_content).filter(live), formats),
             "root_id": pa.array(ids),
             "path": paths,
             "parent_manifest": pa.array([name] * count, pa.string()),
@@ -146,9 +150,3 @@ def _live_rows(table_no: int, entries: ManifestEntries, name: str, roots: Roots)
         },
         schema=FILE_SCHEMA,
     )
-
-
-def _kinds(contents: pa.Array, formats: pa.Array) -> pa.Array:
-    positions = pc.if_else(pc.equal(formats, "puffin"), "deletion_vectors", "position_deletes")
-    kinds = pc.if_else(pc.equal(contents, _EQUALITY_DELETES), "equality_deletes", "data")
-    return pc.if_else(pc.equal(contents, _POSITION_DELETES), positions, kinds)

@@ -97,7 +97,7 @@ _LIST_COLUMNS = (
 )
 
 _CONTENTS = {b"data": 0, b"deletes": 1}
-_POSITION_DELETES = 1
+_POSITION_DELETES, _EQUALITY_DELETES = 1, 2
 
 
 @dataclass(frozen=True)
@@ -335,3 +335,10 @@ def _moved(location: bytes, moves: Moves) -> bytes | None:
         return None
     move = moves.find(text)
     return None if move is None else (move.new + text[len(move.old) :]).encode()
+
+
+def file_kinds(contents: pa.Array, formats: pa.Array) -> pa.Array:
+    """What each listed file is, by its `content` and its format in lower case."""
+    positions = pc.if_else(pc.equal(formats, "puffin"), "deletion_vectors", "position_deletes")
+    kinds = pc.if_else(pc.equal(contents, _EQUALITY_DELETES), "equality_deletes", "data")
+    return pc.if_else(pc.equal(contents, _POSITION_DELETES), positions, kinds)

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,7 +13,12 @@ from bcn.backup.roots import Roots
 from bcn.engine.parts import load_group, load_parts, save_part
 from bcn.errors import BcnError, DamagedRepositoryError, MissingKeyError
 from bcn.iceberg.history import trim_metadata
-from bcn.iceberg.manifest import ManifestEntries, decode_manifest, decode_manifest_list
+from bcn.iceberg.manifest import (
+    ManifestEntries,
+    decode_manifest,
+    decode_manifest_list,
+    file_kinds,
+)
 from bcn.iceberg.metadata import SnapshotFacts, TableFacts, parse_metadata, read_facts
 from bcn.maintenance.report import Finding, Findings, Severity
 from bcn.maintenance.sums import SUMMED_COLUMNS, numbers_of, sum_by_name
@@ -40,7 +44,6 @@ from bcn.storage.open import open_storage
 from bcn.storage.protocol import Storage
 
 _DELETED = 2
-_DATA, _POSITION_DELETES = 0, 1
 
 
 def load_stored(repository: Storage, key: str, digest: str) -> bytes:
@@ -59,24 +62,15 @@ def live_rows(entries: ManifestEntries, roots: Roots) -> pa.Table:
     live = pa.array(entries.status != _DELETED)
     ids, paths = roots.split_all(entries.file_path.filter(live))
     formats = pc.cast(pa.array(entries.file_format), pa.string()).filter(live)
-    contents = entries.file_content[np.asarray(live)]
     return pa.table(
         {
-            "kind": pa.array(map(_kind, contents.tolist(), formats.to_pylist()), pa.string()),
+            "kind": file_kinds(pa.array(entries.file_content).filter(live), formats),
             "root_id": pa.array(ids, pa.int32()),
             "path": paths,
             "recorded_size_bytes": pa.array(entries.file_size_bytes).filter(live),
             "record_count": pa.array(entries.record_count).filter(live),
         }
     )
-
-
-def _kind(content: int, file_format: str) -> str:
-    if content == _DATA:
-        return "data"
-    if content != _POSITION_DELETES:
-        return "equality_deletes"
-    return "deletion_vectors" if file_format == "puffin" else "position_deletes"
 
 
 # manifests, each decoded once
