@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import backup, iceberg, repository, restore
+from tests.mutants import backup, iceberg, repository, restore, seed003
 from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -10,4 +10,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *repository.MUTANTS,
     *backup.MUTANTS,
     *restore.MUTANTS,
+    *seed003.MUTANTS,
 )

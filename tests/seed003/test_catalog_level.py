@@ -94,6 +94,8 @@ def test_restore_full_catalog(catalog_vault: Vault, shop: World) -> None:
     target = catalog_vault.target
     text = target.sql(f"DESCRIBE NAMESPACE EXTENDED {target.catalog}.sales")
     assert any("what is sold" in str(row) for row in text)
+    databases = [row.namespace for row in target.sql(f"SHOW NAMESPACES IN {target.catalog}")]
+    assert sorted(databases) == ["archive", "hr", "sales"]
 
 
 def test_restore_catalog_subset_to_new_location(catalog_vault: Vault, shop: World) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.seed003.places import Vault, hidden, open_vault
+from tests.seed003.stories import Timeline
 from tests.seed003.tables import add_database, add_rows, add_table, rows_of
 from tests.support.command import small_disk
 from tests.support.product import digest_tree
+from tests.support.shapes.events import flip_bit
 from tests.support.shapes.model import World
 
 pytestmark = pytest.mark.spark
@@ -67,6 +69,39 @@ def test_invalid_database_name(shop_vault: Vault, catalog_vault: Vault) -> None:
     answer = catalog_vault.bcn("restore", "--database", "sale", "--target-catalog", "dr")
     assert (answer.code, answer.error) == (14, "NoSuchNamespaceError")
     assert not catalog_vault.target.db_path.exists()
+
+
+def test_corrupted_pit_manifest_recovery(timeline: Timeline, tmp_path: Path) -> None:
+    """A damaged PIT hides no other; what repeats PITs comes back; backups can go on."""
+    copy = shutil.copytree(timeline.repository, tmp_path / "damaged")
+    vault = open_vault(tmp_path, timeline.source, copy)
+    folder = copy / "catalogs/prod"
+    derived = [
+        folder / "databases/sales/.deleted_tables.json",
+        folder / "databases/.deleted_databases.json",
+    ]
+    kept = [path.read_bytes() for path in derived]
+    flip_bit(folder / f"pit_manifests/{timeline.pits[3]}/manifest.json")
+    for path in derived:
+        path.unlink()
+    listed = vault.bcn("list")
+    damaged = [item["pit"] for item in listed.report["pits"] if item["damaged"]]
+    assert (listed.code, damaged) == (0, [timeline.pits[3]])
+    assert "warning" in listed.stderr
+    answer = vault.bcn("restore", "--pit", timeline.pits[3], "--target-catalog", "dr")
+    assert (answer.code, answer.error) == (13, "DamagedRepositoryError")
+    assert not vault.target.db_path.exists()
+    with hidden(timeline.source):
+        vault.restore("--pit", timeline.pits[2], "--table", "people")
+        assert vault.rows("hr.people") == timeline.rows[2]["hr.people"]
+    repaired = vault.bcn("repair", "--quarantine", timeline.pits[3])
+    assert repaired.report["quarantined"] == timeline.pits[3], repaired.stderr
+    assert [path.read_bytes() for path in derived] == kept
+    assert vault.manifest["last_pit"] == timeline.pits[2]
+    assert vault.done("repair")["changes"] == []
+    again = vault.backup()
+    assert again["parent_pit"] == timeline.pits[2]
+    assert {item["status"] for item in vault.pit()["objects"]} == {"UNCHANGED"}
 
 
 def test_missing_referenced_data_error(
