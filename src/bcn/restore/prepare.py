@@ -199,8 +199,7 @@ class Preparation:
 
     def _check_free(self, items: Sequence[Item]) -> None:
         """Raises TargetExistsError that names everything that is in the way."""
-        for item in items:
-            item.is_back = self._is_back(item.target, item.marker)
+        self._recognise(items)
         todo = [item for item in items if not item.is_back]
         taken = _refusals(todo, self._check_name)
         if len(taken) > 1:
@@ -218,10 +217,20 @@ class Preparation:
     def _check_name(self, item: Item) -> None:
         self._catalog.check_target(item.target.table, item.target.location)
 
-    def _is_back(self, target: Target, marker: Marker) -> bool:
-        """Whether an earlier run registered the table and was stopped before its end."""
-        if not marker.is_ours():
-            return False
+    def _recognise(self, items: Sequence[Item]) -> None:
+        """Find what an earlier run registered before it was stopped.
+
+        Markers go when all is registered. So if one is left and all is there, nothing is to be
+        done but to remove it.
+        """
+        for item in items:
+            item.is_back = item.marker.is_ours() and self._is_registered(item.target)
+        if any(item.is_back for item in items):
+            found = [item.is_back or self._is_registered(item.target) for item in items]
+            for item in items if all(found) else ():
+                item.is_back = True
+
+    def _is_registered(self, target: Target) -> bool:
         try:
             self._catalog.check_target(target.table, target.location)
         except TargetExistsError:
@@ -230,7 +239,9 @@ class Preparation:
             return False
         folder = metadata_location(self._catalog, target).rpartition("/")[0]
         pointer = self._catalog.find_pointer(target.table)
-        return pointer is not None and pointer.metadata_location.rpartition("/")[0] == folder
+        if pointer is None or pointer.kind != target.record.type:
+            return False
+        return pointer.metadata_location.rpartition("/")[0] == folder
 
 
 def _is_still_view(item: Item) -> bool:
