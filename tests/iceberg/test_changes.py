@@ -398,6 +398,20 @@ def test_columns_namespace_properties_and_location_of_a_view() -> None:
     ]
 
 
+def test_columns_of_a_view_are_known_by_their_names() -> None:
+    place = struct(field(8, "street", "string"), field(9, "zip", "int"))
+    old, new = view("SELECT 1"), view("SELECT 2")
+    old["schemas"][0]["fields"] = [field(1, "a", "int"), field(2, "b", "int"), field(7, "p", place)]
+    new["schemas"][0]["fields"] = [
+        field(0, "b", "int"),
+        field(1, "p", struct(field(2, "zip", "int"))),
+    ]
+    assert list(compare_views(old, new))[1:] == [
+        Change("column", "dropped", "a", "int"),
+        Change("column", "dropped", "p.street", "string"),
+    ]
+
+
 def test_a_view_without_its_version_or_schema_has_none() -> None:
     bare = {"versions": [], "location": "/v"}
     assert list(compare_views(bare, bare)) == []

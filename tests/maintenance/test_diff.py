@@ -230,7 +230,14 @@ def test_a_table_that_failed_is_a_warning_not_a_change(world: World) -> None:
 
 
 @pytest.mark.parametrize("victim", ["entry", "metadata", "layer"])
-@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"{}")])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        Path.unlink,
+        lambda path: path.write_bytes(b"{}"),
+        lambda path: path.write_bytes(path.read_bytes() + b"\n"),  # as good JSON as before
+    ],
+)
 def test_a_damaged_document_hides_only_what_it_says(
     world: World, victim: str, damage: Callable[[Path], object]
 ) -> None:

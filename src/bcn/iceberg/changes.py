@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bcn.errors import MalformedFileError
-from bcn.iceberg.columns import Change, Column, compare_columns, read_columns
+from bcn.iceberg.columns import Change, Column, by_name, compare_columns, read_columns
 from bcn.iceberg.metadata import TableFacts, read_facts
 from bcn.model import Json, join_names
 
@@ -231,7 +231,7 @@ def _iter_view_changes(old: Json, new: Json) -> Iterator[Change]:
         read_columns(_view_schema(document, version))
         for document, version in zip((old, new), versions, strict=True)
     ]
-    yield from compare_columns(columns[0], columns[1])
+    yield from compare_columns(*by_name(columns[0], columns[1]))
     yield from _differ("default namespace", *(_namespace(version) for version in versions))
     yield from _differ("location", old.get("location"), new.get("location"))
     yield from compare_properties(old.get("properties") or {}, new.get("properties") or {})

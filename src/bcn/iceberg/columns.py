@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bcn.model import Json, quote_name
@@ -98,6 +98,23 @@ def type_text(kind: Any) -> str:
 
 def _value(value: Any) -> str:
     return "none" if value is None else str(getattr(value, "text", value))
+
+
+def by_name(*schemas: Mapping[int, Column]) -> list[dict[int, Column]]:
+    """Schemas of one view with ids that go by names: each version of a view counts anew."""
+    names = sorted({column.path for schema in schemas for column in schema.values()})
+    ids = {name: number for number, name in enumerate(names)}
+    return [
+        {
+            ids[column.path]: replace(
+                column,
+                id=ids[column.path],
+                parent=None if column.parent is None else ids[schema[column.parent].path],
+            )
+            for column in schema.values()
+        }
+        for schema in schemas
+    ]
 
 
 # two of them

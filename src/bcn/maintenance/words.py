@@ -16,7 +16,7 @@ _NOTHING = {"partitioning": "unpartitioned", "sort order": "unsorted", "identifi
 def tell_each(changes: Sequence[Change]) -> list[str]:
     """A line for each change; snapshots together, by operation and id."""
     lines: list[str] = []
-    for (aspect, action), group in _groups(changes):
+    for (aspect, action), group in _groups(_telling(changes)):
         if aspect == "snapshot":
             named = [f"{change.after or change.before} {change.name}" for change in group]
             lines.append(f"{_count(len(group), 'snapshot')} {action}: {_some(named)}")
@@ -26,23 +26,25 @@ def tell_each(changes: Sequence[Change]) -> list[str]:
 
 
 def tell_briefly(changes: Sequence[Change]) -> str:
-    """All in one line; what one snapshot did to `main` needs no word of its own."""
+    """All in one line."""
     return "; ".join(_iter_brief(changes)) or "nothing that has a name here"
 
 
 def _iter_brief(changes: Sequence[Change]) -> Iterator[str]:
-    added = {change.name for change in changes if change.aspect == "snapshot" and change.after}
-    for (aspect, action), group in _groups(changes):
+    for (aspect, action), group in _groups(_telling(changes)):
         if aspect == "snapshot":
             yield f"{_count(len(group), 'snapshot')} {action} ({_operations(group)})"
-        elif aspect == "ref" and action in {"moved", "made"}:
-            told = [change for change in group if not _follows(change, added)]
-            yield from (_sentence(change) for change in told)
         elif len(group) > 1:
             names = _some([str(change.name) for change in group])
             yield f"{len(group)} {_plural(aspect)} {_VERBS.get(action, action)}: {names}"
         else:
             yield _sentence(group[0])
+
+
+def _telling(changes: Sequence[Change]) -> list[Change]:
+    """All but `main` going on to a snapshot that was added: that is what adding one means."""
+    added = {change.name for change in changes if change.aspect == "snapshot" and change.after}
+    return [change for change in changes if not _follows(change, added)]
 
 
 def _groups(changes: Sequence[Change]) -> Iterator[tuple[tuple[str, str], list[Change]]]:
@@ -55,9 +57,9 @@ def _groups(changes: Sequence[Change]) -> Iterator[tuple[tuple[str, str], list[C
 
 
 def _follows(change: Change, added: set[str | None]) -> bool:
-    """Whether `main` only went to a snapshot that was added."""
-    target = (change.after or "").rsplit(" ", 1)[-1]
-    return change.name == "main" and target in added
+    if (change.aspect, change.name) != ("ref", "main") or change.action not in {"made", "moved"}:
+        return False
+    return _target(change.after) in added
 
 
 def _operations(group: Sequence[Change]) -> str:

@@ -8,7 +8,7 @@ import click
 
 from bcn import api
 from bcn.cli.app import App, pass_app
-from bcn.cli.commands.list import show_pits, tell_verification
+from bcn.cli.commands.list import show_pits, tell_damage, tell_verification
 from bcn.cli.options import common_options
 from bcn.cli.output import clean, format_bytes, format_count
 
@@ -33,7 +33,8 @@ def _lines(report: DescribeReport) -> list[str]:
         for item in report.deleted
     ]
     pits = report.list.pits
-    return [*lines, "", *show_pits(pits, _CONTENTS, kept=_CONTENTS)] if pits else lines
+    table = show_pits(pits, _CONTENTS, [tell_damage(pit) for pit in pits])
+    return [*lines, "", *table] if pits else lines
 
 
 _CONTENTS = {name: name.upper() for name in ("databases", "tables", "views", "snapshots")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -46,42 +46,30 @@ def _pits(app: App, report: ListReport) -> list[str]:
 
 
 def pit_table(pits: tuple[PitSummary, ...]) -> list[str]:
-    """What changed in each point in time, the newest last; columns with nothing in them are out."""
-    return show_pits(pits, _CHANGES, kept=_KEPT)
-
-
-def show_pits(
-    pits: Sequence[PitSummary], counts: Mapping[str, str], kept: Collection[str]
-) -> list[str]:
-    """Lines of points in time with some of their counts; only those in `kept` may be all zero."""
-    shown = {
-        name: title
-        for name, title in counts.items()
-        if name in kept or any(pit.count(name) for pit in pits)
-    }
-    header = ["PIT", *shown.values(), "STORED", "TOTAL"]
-    rows = [[pit.pit, *_cells(pit, shown)] for pit in pits]
-    for title, texts in (
-        ("VERIFIED", [_verified(pit) for pit in pits]),
-        ("LABELS", [_remark(pit) for pit in pits]),
-    ):
-        if any(texts):
-            header.append(title)
-            rows = [[*row, text] for row, text in zip(rows, texts, strict=True)]
-    return format_table(header, rows)
+    """What changed in each point in time, the newest last; what is rare stands beside labels."""
+    return show_pits(pits, _CHANGES, [_remark(pit) for pit in pits])
 
 
 _CHANGES = {
     "tables": "TABLES",
-    "views": "VIEWS",
     "new": "NEW",
     "changed": "CHANGED",
-    "renamed": "RENAMED",
     "unchanged": "SAME",
     "deleted": "DELETED",
-    "failed": "FAILED",
 }
-_KEPT = ("tables", "new", "changed", "unchanged")
+
+
+def show_pits(
+    pits: Sequence[PitSummary], counts: Mapping[str, str], remarks: Sequence[str]
+) -> list[str]:
+    """Lines of points in time with some of their counts; columns of texts only if there are any."""
+    header = ["PIT", *counts.values(), "STORED", "TOTAL"]
+    rows = [[pit.pit, *_cells(pit, counts)] for pit in pits]
+    for title, texts in (("VERIFIED", [_verified(pit) for pit in pits]), ("LABELS", remarks)):
+        if any(texts):
+            header.append(title)
+            rows = [[*row, text] for row, text in zip(rows, texts, strict=True)]
+    return format_table(header, rows)
 
 
 def _cells(pit: PitSummary, counts: Iterable[str]) -> list[str]:
@@ -101,8 +89,14 @@ def _verified(pit: PitSummary) -> str:
 
 def _remark(pit: PitSummary) -> str:
     if pit.damaged is not None:
-        return f"DAMAGED: {pit.damaged}"
-    return " ".join(f"{key}={value}" for key, value in pit.labels)
+        return tell_damage(pit)
+    rare = [f"{pit.count(name):,} {name}" for name in ("renamed", "failed") if pit.count(name)]
+    return ", ".join([*rare, *(f"{key}={value}" for key, value in pit.labels)])
+
+
+def tell_damage(pit: PitSummary) -> str:
+    """Why a point in time cannot be read; nothing for one that can."""
+    return f"DAMAGED: {pit.damaged}" if pit.damaged is not None else ""
 
 
 def tell_verification(note: Verification | None) -> str:
