@@ -133,6 +133,21 @@ def test_a_description_counts_what_each_point_in_time_holds(stocked: Folder) -> 
     assert lines[-1].split() == [str(PITS[2]), "2", "2", "0", "4", "0", "B", "8.0", "KiB"]
 
 
+def test_a_database_that_is_gone_is_told_too(folder: Folder) -> None:
+    pit = manifest(PITS[0], [record("sales.orders")], deleted_namespaces=("ops", "old.ops"))
+    make_repository(folder.location, [pit])
+    lines = folder.invoke("describe").stdout.splitlines()
+    assert [line for line in lines if line.startswith("deleted")] == [
+        "deleted     database ops",
+        "deleted     database old.ops",
+    ]
+    deleted = json.loads(folder.invoke("describe", "--json").stdout)["deleted"]
+    assert [(item["type"], item["name"]) for item in deleted] == [
+        ("database", "ops"),
+        ("database", "old.ops"),
+    ]
+
+
 def test_a_list_says_what_changed_and_what_is_rare_beside_the_labels(folder: Folder) -> None:
     objects = [record("sales.orders", "RENAMED"), record("sales.items", "CHANGED")]
     failed = FailedObject("x", TableId.parse("sales.x"), "StorageError", "no", None)

@@ -331,6 +331,13 @@ def _deleted(manifest: PitManifest) -> list[ListedObject]:
     ]
 
 
+def _deleted_databases(manifest: PitManifest) -> list[ListedObject]:
+    return [
+        ListedObject(name, name, "database", DELETED, DELETED)
+        for name in manifest.deleted_namespaces
+    ]
+
+
 def _find_database(manifest: PitManifest, text: str) -> str:
     """A database of a PIT, also one that is gone by now. Raises NoSuchNamespaceError."""
     known = {join_names(item.levels) for item in manifest.namespaces}
@@ -359,7 +366,7 @@ def describe(repository: Repository) -> DescribeReport:
         database=join_names(scope.database) if scope and scope.database is not None else None,
         table=scope.table if scope else None,
         list=report,
-        deleted=tuple(_deleted(newest)) if newest else (),
+        deleted=(*_deleted_databases(newest), *_deleted(newest)) if newest else (),
         lease=lease,
         problems=tuple(problems),
     )

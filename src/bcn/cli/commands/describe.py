@@ -13,7 +13,7 @@ from bcn.cli.options import common_options
 from bcn.cli.output import clean, format_bytes, format_count
 
 if TYPE_CHECKING:
-    from bcn.repository.listing import DescribeReport
+    from bcn.repository.listing import DescribeReport, ListedObject
 
 
 @click.command(short_help="Say what a repository holds.")
@@ -28,16 +28,19 @@ def describe(app: App) -> None:
 
 def _lines(report: DescribeReport) -> list[str]:
     lines = [f"{name:<12}{clean(text)}" for name, text in _facts(report)]
-    lines += [
-        f"deleted     {clean(item.database)}.{clean(item.name)}, last in {item.last_pit}"
-        for item in report.deleted
-    ]
+    lines += [f"deleted     {clean(_deleted(item))}" for item in report.deleted]
     pits = report.list.pits
     table = show_pits(pits, _CONTENTS, [tell_damage(pit) for pit in pits])
     return [*lines, "", *table] if pits else lines
 
 
 _CONTENTS = {name: name.upper() for name in ("databases", "tables", "views", "snapshots")}
+
+
+def _deleted(item: ListedObject) -> str:
+    if item.type == "database":
+        return f"database {item.name}"
+    return f"{item.database}.{item.name}, last in {item.last_pit}"
 
 
 def _facts(report: DescribeReport) -> list[tuple[str, str]]:
