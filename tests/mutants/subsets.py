@@ -62,6 +62,33 @@ CHOOSING = (
     ),
 )
 
+PLACES = (
+    Mutant(
+        "files-in-use",
+        "files of a living table never get a second name",
+        "restore/prepare.py",
+        "        check_unused(spread, self._pointers())\n",
+        "",
+        (_SUBSETS + "test_a_table_that_was_renamed_since_is_not_registered_a_second_time",),
+    ),
+    Mutant(
+        "inside-of-another",
+        "nothing is restored into another table",
+        "restore/place.py",
+        "        for index in (*around, *_run(places, place)):\n",
+        "        for index in _run(places, place):\n",
+        (_SUBSETS + "test_a_copy_is_never_put_into_another_table_or_around_it",),
+    ),
+    Mutant(
+        "ended-restore",
+        "a run that was killed while it ended is recognised",
+        "restore/prepare.py",
+        "            for item in items if all(found) else ():\n",
+        "            for item in ():\n",
+        ("tests/crash/test_catalog_restores.py",),
+    ),
+)
+
 NAMING = (
     Mutant(
         "unknown-placeholder",
@@ -196,4 +223,4 @@ VIEWS = (
     ),
 )
 
-MUTANTS = (*CHOOSING, *NAMING, *VIEWS)
+MUTANTS = (*CHOOSING, *PLACES, *NAMING, *VIEWS)

@@ -9,6 +9,7 @@ import pytest
 from bcn.errors import (
     DamagedRepositoryError,
     NoSuchTableError,
+    OverlapError,
     TargetExistsError,
 )
 from tests.support.shop import add, document_of, drop, names, registered, shop, uuid_of
@@ -140,3 +141,37 @@ def test_all_places_that_are_not_empty_are_named(small: SmallPlace) -> None:
         (small.folder / "target" / name / "theirs").write_text("theirs")
     with pytest.raises(TargetExistsError, match=r"hr/people is not empty.*sales/orders is not"):
         small.restore()
+
+
+# what is still there under another name
+
+
+def test_a_table_that_was_renamed_since_is_not_registered_a_second_time(small: SmallPlace) -> None:
+    """Its old name is free, but its files are the renamed table's."""
+    add(small, "sales.orders", 1)
+    add(small, "sales.items", 2)
+    small.backup()
+    small._write("UPDATE iceberg_tables SET table_name = ? WHERE table_name = ?", ("o2", "orders"))
+    with pytest.raises(TargetExistsError, match=r"sales\.orders would go, is in use by sales\.o2"):
+        small.restore(target_catalog=SOURCE, tables=("orders",))
+    assert registered(small, SOURCE) == ["sales.items", "sales.o2"]
+    report = small.restore(target_catalog=SOURCE, tables=("orders",), target_table="old")
+    assert names(report) == ["sales.old"]
+
+
+@pytest.mark.parametrize("place", ["items-2", "items-2/inner", "items-2/metadata", ""])
+def test_a_copy_is_never_put_into_another_table_or_around_it(small: SmallPlace, place: str) -> None:
+    add(small, "sales.orders", 1)
+    small.backup()
+    add(small, "sales.items", 2)
+    drop(small, "sales.orders")
+    target = small.warehouse / "sales" / place
+    with pytest.raises((TargetExistsError, OverlapError)):
+        small.restore(
+            target_catalog=SOURCE, tables=("orders",), target_table="x", target_location=str(target)
+        )
+    beside = small.warehouse / "sales" / "items-22"
+    small.restore(
+        target_catalog=SOURCE, tables=("orders",), target_table="x", target_location=str(beside)
+    )
+    assert registered(small, SOURCE) == ["sales.items", "sales.x"]

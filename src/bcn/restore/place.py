@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import pairwise
 
-from bcn.errors import KeyExistsError, MissingKeyError, OverlapError, TargetExistsError
-from bcn.model import Json, PitId
+from bcn.catalog.protocol import TABLE, Pointer
+from bcn.errors import (
+    KeyExistsError,
+    MissingKeyError,
+    OverlapError,
+    TargetExistsError,
+    UnsupportedSchemeError,
+)
+from bcn.model import Json, PitId, TableId
 from bcn.repository.lease import Owner, is_proven_dead, this_process
 from bcn.restore.plan import Target
 from bcn.storage.open import Stores, canonical_location, overlaps
@@ -44,6 +53,44 @@ def check_apart(targets: Iterable[Target]) -> None:
                 f"{two.table} would be restored inside {one.table}, at {first}",
                 hint="give each a place of its own: --target-location PLACE/{database}/{table}",
             )
+
+
+def check_unused(targets: Iterable[Target], pointers: Iterable[Pointer]) -> None:
+    """Raises TargetExistsError if a living table has its files where another one would go.
+
+    A table that was renamed since the backup is one: two names for the same files would end with
+    one of them losing all.
+    """
+    homes = sorted(_homes(pointers))
+    places = [place for place, _ in homes]
+    for target in targets:
+        place = canonical_location(target.location) + "/"
+        above = (place[: end + 1] for end, sign in enumerate(place) if sign == "/")
+        around = [index for start in above for index in _run(places, start, start)]
+        for index in (*around, *_run(places, place)):
+            if homes[index][1] != target.table:
+                raise TargetExistsError(
+                    f"{target.location}, where {target.table} would go, is in use by"
+                    f" {homes[index][1]}",
+                    hint="restore it elsewhere with --target-location or --target-table",
+                )
+
+
+def _run(places: Sequence[str], start: str, whole: str | None = None) -> Iterator[int]:
+    """Indexes of sorted places that begin with `start`, or that are the whole text."""
+    for index in range(bisect_left(places, start), len(places)):
+        if not places[index].startswith(start) or (whole is not None and places[index] != whole):
+            return
+        yield index
+
+
+def _homes(pointers: Iterable[Pointer]) -> Iterator[tuple[str, TableId]]:
+    """Where tables are, by their metadata files; places that no storage of ours speaks are not."""
+    for pointer in pointers:
+        folder = pointer.metadata_location.rpartition("/")[0].removesuffix("/metadata")
+        if folder and pointer.kind == TABLE:
+            with suppress(UnsupportedSchemeError):
+                yield canonical_location(folder) + "/", pointer.table
 
 
 class Marker:

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bcn.catalog.protocol import VIEW, Catalog
-from bcn.errors import DamagedRepositoryError, TargetExistsError
+from bcn.catalog.protocol import VIEW, Catalog, Pointer
+from bcn.errors import CatalogError, DamagedRepositoryError, TargetExistsError
 from bcn.iceberg.metadata import check_supported, declared_roots, parse_metadata
 from bcn.iceberg.view import Renaming
 from bcn.model import Json, PitId, TableId
@@ -16,7 +16,7 @@ from bcn.repository.pit import DeletedObject, Namespace, ObjectRecord, PitManife
 from bcn.repository.repository import Repository
 from bcn.restore.choose import Choice, Filter, choose
 from bcn.restore.namespaces import NamespaceTarget, Origin, origin_of, plan_namespaces
-from bcn.restore.place import Marker, check_apart, check_place
+from bcn.restore.place import Marker, check_apart, check_place, check_unused
 from bcn.restore.plan import (
     RestoreRequest,
     Source,
@@ -93,9 +93,11 @@ class Preparation:
         pairs = enumerate(zip(sources, names, strict=True), 1)
         items = [self._item(number, source, name) for number, (source, name) in pairs]
         # A view that stays where it was may lie anywhere: it has one file, and nobody cleans up.
-        check_apart(item.target for item in items if not _is_still_view(item))
+        spread = [item.target for item in items if not _is_still_view(item)]
+        check_apart(spread)
         namespaces = plan_namespaces(self._catalog, self._origins(items, choice.namespaces))
         self._check_free(items)
+        check_unused(spread, self._pointers())
         return self._noted(items, namespaces)
 
     def _noted(self, items: Sequence[Item], namespaces: Sequence[NamespaceTarget]) -> Prepared:
@@ -213,6 +215,13 @@ class Preparation:
             text = "; ".join(str(error) for _, error in taken)
             hint = _SEVERAL if len(items) > 1 else taken[0][1].hint
             raise TargetExistsError(text, hint=hint)
+
+    def _pointers(self) -> list[Pointer]:
+        """All that the target holds; a catalog that is not there yet holds nothing."""
+        try:
+            return list(self._catalog.iter_pointers())
+        except CatalogError:
+            return []
 
     def _check_name(self, item: Item) -> None:
         self._catalog.check_target(item.target.table, item.target.location)
