@@ -6,7 +6,7 @@ IVY = java -jar $$(ls .venv/lib/python3*/site-packages/pyspark/jars/ivy-2*.jar) 
 	-cache .venv/ivy -confs default -types jar -warn -retrieve '$(JARS)/[artifact]-[revision].[ext]'
 PYTEST := LC_ALL=C.UTF-8 $(BIN)/python -m pytest --durations=12
 
-.PHONY: install demo test test-all unit lint types bench mutants docs clean
+.PHONY: install demo month test test-all unit lint types bench mutants docs clean
 
 install: .venv/.installed
 
@@ -19,6 +19,9 @@ install: .venv/.installed
 
 demo: install           ## a small warehouse, backup, disaster, restore, proof
 	$(BIN)/python -m examples.demo
+
+month: install          ## a month in the life of a catalog, written to docs/month.md
+	$(BIN)/python -m examples.month
 
 test: install lint types      ## every test that is not slow
 	$(PYTEST) -m "not slow"
@@ -48,4 +51,4 @@ docs: install           ## pages that are generated
 	$(BIN)/python -m bcn.cli.reference errors > docs/errors.md
 
 clean:
-	rm -rf .venv demo
+	rm -rf .venv demo month
