@@ -247,3 +247,16 @@ def test_a_whole_key_is_no_leftover_and_a_half_written_one_no_key(storage: Stora
         assert all("whole" not in key for key in storage.iter_leftovers(""))
     assert list(storage.iter_leftovers("")) == []
     assert list(storage.iter_leftovers("nothing/")) == []
+
+
+def test_removing_empty_folders_never_removes_a_key(storage: Storage) -> None:
+    storage.write_once("a/b/c/key", b"x")
+    storage.write_once("a/b/d/e/key", b"x")
+    storage.delete("a/b/d/e/key")
+    storage.delete_empty("a/")
+    assert list(storage.iter_keys("")) == ["a/b/c/key"]
+    storage.delete("a/b/c/key")
+    storage.delete_empty("a/")
+    storage.delete_empty("nothing/")
+    assert list(storage.iter_keys("")) == []
+    storage.write_once("a", b"x")  # no folder is in its way

@@ -20,11 +20,13 @@ from bcn.errors import (
     RepositoryLockedError,
     StorageFullError,
 )
-from bcn.maintenance import prune as prune_module
+from bcn.maintenance.prune import PruneRequest, run_prune
 from bcn.maintenance.prune_report import PruneReport
 from bcn.model import PitId
 from bcn.repository.lease import LeaseSettings, Lessor, highest_lease
 from bcn.storage.local import LocalStorage
+from bcn.storage.protocol import StorageSpec
+from bcn.telemetry.progress import Silent
 from tests.crash.faults import Fault, Killed, Steps, watched
 from tests.maintenance.pruning import (
     AT_ONCE,
@@ -196,6 +198,24 @@ def test_while_a_backup_holds_the_lease_prune_waits_or_gives_up(desk: Desk) -> N
     assert prune(desk, grace=AT_ONCE).deleted.files == 1
 
 
+def test_a_dry_run_does_not_name_what_is_published_while_it_looks(desk: Desk) -> None:
+    desk.add_table("late", snapshots=1)
+
+    class AtWork(Silent):
+        """A whole backup between reading the points in time and looking for files."""
+
+        is_done = False
+
+        def phase(self, name: str, files: int | None = None, size_bytes: int | None = None) -> None:
+            if name.startswith("looking") and not self.is_done:
+                self.is_done = True
+                backup(desk)
+
+    request = PruneRequest(StorageSpec(str(desk.location)), dry_run=True)
+    assert run_prune(request, now, AtWork()).items == ()
+    assert len(desk.pits()) == 4
+
+
 _RACER = """
 import sys
 from datetime import UTC, datetime, timedelta
@@ -227,7 +247,6 @@ def test_a_prune_that_lost_its_lease_stops_deleting(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = [orphan(desk, name) for name in ("a", "b", "c")]
-    monkeypatch.setattr(prune_module, "_CHECK_SECONDS", -1)
     real = LocalStorage.delete
     repository = desk.repository
 

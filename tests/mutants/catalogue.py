@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import backup, iceberg, repository, restore, seed003
+from tests.mutants import backup, iceberg, maintenance, repository, restore, seed003
 from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -10,5 +10,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *repository.MUTANTS,
     *backup.MUTANTS,
     *restore.MUTANTS,
+    *maintenance.MUTANTS,
     *seed003.MUTANTS,
 )

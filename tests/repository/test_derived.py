@@ -23,6 +23,7 @@ from bcn.repository.entry import Entry, Layer, LayerPart, render_entry
 from bcn.repository.pit import EntryRef, Namespace, ObjectRecord, PitManifest, render_pit
 from bcn.repository.refresh import write_derived
 from bcn.repository.repository import Repository, Scope, create_repository, open_repository
+from bcn.storage.local import LocalStorage
 from bcn.storage.protocol import StorageSpec
 
 START = datetime(2026, 8, 20, tzinfo=UTC)
@@ -273,14 +274,22 @@ def test_the_index_has_a_line_for_each_pit_that_can_be_read(life: Life) -> None:
 # the cost
 
 
-def test_a_backup_writes_only_documents_of_what_changed(life: Life) -> None:
+def test_a_backup_reads_and_writes_only_documents_of_what_changed(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(30):
         life.put(f"t{number}", f"a.t{number}")
     life.backup()
     before = stamps(life.folder)
     life.put("t3", "a.t3")
     life.rename("t4", "a.moved")
+    reads: list[str] = []
+    real = LocalStorage.read
+    note = lambda storage, key: (reads.append(key), real(storage, key))[1]  # noqa: E731  short
+    monkeypatch.setattr(LocalStorage, "read", note)
     life.backup()
+    assert len([key for key in reads if key.endswith("table_manifest.json")]) <= 5
+    assert len(reads) <= 12
     changed = {name for name, stamp in stamps(life.folder).items() if before.get(name) != stamp}
     derived = {name for name in changed if "/entries/" not in name and "pit_manifests" not in name}
     assert derived == {

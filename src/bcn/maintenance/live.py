@@ -14,17 +14,24 @@ from numpy.typing import NDArray
 from bcn.errors import DamagedRepositoryError, NewerVersionError, StorageError
 from bcn.maintenance.holdings import Holdings, Version
 from bcn.repository.entry import Layer, LayerPart
-from bcn.repository.inventory import ADDED, LAYER_SCHEMA, Slot, fold_layer, load_layer_bytes
+from bcn.repository.inventory import (
+    ADDED,
+    LAYER_SCHEMA,
+    Slot,
+    fold_layer,
+    load_layer_bytes,
+    slot_of,
+)
 from bcn.repository.repository import Repository
 from bcn.storage.protocol import Storage
 
 # An inventory is folded in shares of about so many rows, which bounds the memory it takes.
-ROWS_PER_SLOT = 250_000
+ROWS_PER_SLOT = 400_000
+_BATCH = 65_536
 
 _COLUMNS = ("change", "kind", "root_id", "path", "parent_manifest", "key")
-_SCHEMA = pa.schema(
-    [*(LAYER_SCHEMA.field(name) for name in _COLUMNS), pa.field("layer", pa.int32())]
-)
+_ROWS = pa.schema([LAYER_SCHEMA.field(name) for name in _COLUMNS])
+_SCHEMA = _ROWS.append(pa.field("layer", pa.int32()))
 
 
 class KeySet:
@@ -46,7 +53,12 @@ class KeySet:
         if self._added:
             self._hashes = np.unique(np.concatenate([self._hashes, *self._added]))
             self._added = []
-        return np.isin(_hash(keys), self._hashes, assume_unique=False)
+        if not len(self._hashes):
+            return np.zeros(len(keys), np.bool_)
+        hashes = _hash(keys)
+        places = np.searchsorted(self._hashes, hashes)
+        found = self._hashes[np.minimum(places, len(self._hashes) - 1)]
+        return np.asarray(found == hashes)
 
 
 def _hash(keys: Iterable[str]) -> NDArray[np.uint64]:
@@ -102,21 +114,32 @@ def _folded(
         if chain[: len(known)] != known:
             known, state = (), _SCHEMA.empty_table()
         for number in range(len(known), len(chain)):
-            parts = [_load_part(storage, part, number) for part in chain[number].parts]
-            state = fold_layer(state, parts, slot)
+            parts = [_load_part(storage, part, number, slot) for part in chain[number].parts]
+            state = fold_layer(state, parts)
         fresh = state.filter(pc.greater_equal(state["layer"], len(known)))
         known = chain
-        yield pc.unique(fresh["key"]).to_pylist()
+        yield from (batch["key"].to_pylist() for batch in fresh.to_batches(_BATCH))
 
 
-def _load_part(storage: Storage, part: LayerPart, number: int) -> pa.Table:
+def _load_part(storage: Storage, part: LayerPart, number: int, slot: Slot) -> pa.Table:
+    """The rows that fold to a slot: its files, and all removals."""
     data = load_layer_bytes(storage, part)
     try:
-        rows = pq.read_table(pa.BufferReader(data), columns=list(_COLUMNS)).select(_COLUMNS)
+        file = pq.ParquetFile(pa.BufferReader(data))
+        batches = [
+            _only(pa.Table.from_batches([batch]).select(_COLUMNS), part.key, slot)
+            for batch in file.iter_batches(batch_size=_BATCH, columns=list(_COLUMNS))
+        ]
     except (pa.ArrowException, OSError, KeyError) as error:
         raise DamagedRepositoryError(f"layer {part.key} is no inventory: {error}") from error
-    added = rows.filter(pc.equal(rows["change"], ADDED))
-    if added["key"].null_count:
-        raise DamagedRepositoryError(f"layer {part.key} has files without a key")
-    layer = pa.array(np.full(rows.num_rows, number, np.int32))
-    return rows.append_column("layer", layer).cast(_SCHEMA)
+    rows = pa.concat_tables([_ROWS.empty_table(), *batches])
+    return rows.append_column("layer", pa.array(np.full(rows.num_rows, number, np.int32)))
+
+
+def _only(rows: pa.Table, key: str, slot: Slot) -> pa.Table:
+    is_added = pc.equal(rows["change"], ADDED)
+    if rows.filter(is_added)["key"].null_count:
+        raise DamagedRepositoryError(f"layer {key} has files without a key")
+    if slot.count > 1:
+        rows = rows.filter(pc.or_(pc.invert(is_added), pa.array(slot_of(rows["path"], slot))))
+    return rows.cast(_ROWS)

@@ -6,7 +6,6 @@ a backup adopts is deleted under it, and a list that is old by then does no harm
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -27,10 +26,7 @@ from bcn.storage.protocol import Storage, StorageSpec
 from bcn.telemetry.progress import Progress, Silent
 
 GRACE = timedelta(hours=24)
-
-# How long a look at the lease is trusted. Another process may have it after a TTL of silence, which
-# is longer, unless this one stands still right between its look at the clock and a deletion.
-_CHECK_SECONDS = 0.5
+_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +115,8 @@ class _Prune:
         repository = open_repository(self._request.repository)
         repository.check_writable()
         if self._request.dry_run:
-            found = self._find(repository)
-            return self._report(found, _writer_notes(repository.storage), frozenset())
+            notes = _writer_notes(repository.storage)
+            return self._report(self._find_meanwhile(repository), notes, frozenset())
         with open_turn(repository, self._request.turn, self._now, self._progress.message) as lease:
             repository = open_repository(self._request.repository)
             found = self._find(repository)
@@ -128,6 +124,15 @@ class _Prune:
             return self._report(found, (), deleted)
 
     # deciding
+
+    def _find_meanwhile(self, repository: Repository) -> _Found:
+        """Without the lease: what a backup publishes while we look is not mistaken for unneeded."""
+        for _ in range(_TRIES - 1):
+            before = repository.pit_ids()
+            found = self._find(repository)
+            if repository.pit_ids() == before:
+                return found
+        return self._find(repository)
 
     def _find(self, repository: Repository) -> _Found:
         self._progress.phase("reading points in time")
@@ -186,7 +191,6 @@ class _Deleting:
         self._storage = storage
         self._lease = lease
         self._progress = progress
-        self._checked = float("-inf")
 
     def delete(self, candidates: Sequence[Candidate]) -> frozenset[str]:
         """Remove what is still as it was listed. Raises LeaseLostError."""
@@ -199,8 +203,8 @@ class _Deleting:
                 done.add(item.orphan.key)
                 done_bytes += item.orphan.size_bytes
                 self._progress.update(len(done), done_bytes)
-        for prefix in sorted({_folder(key) for key in done} - {None}, key=str):
-            self._remove_if_empty(str(prefix))
+        for prefix in {_folder(key) for key in done}:
+            self._storage.delete_empty(prefix)
         return frozenset(done)
 
     def _delete(self, orphan: Orphan) -> bool:
@@ -211,24 +215,22 @@ class _Deleting:
         self._storage.delete(orphan.key)
         return True
 
-    def _remove_if_empty(self, prefix: str) -> None:
-        keys, halves = self._storage.iter_keys(prefix), self._storage.iter_leftovers(prefix)
-        if next(keys, None) is None and next(halves, None) is None:
-            self._check_lease()
-            self._storage.delete_all(prefix)
-
     def _check_lease(self) -> None:
-        if time.monotonic() - self._checked > _CHECK_SECONDS:
-            self._lease.check()
-            self._checked = time.monotonic()
+        """Before every deletion: a process that stood still for long may have lost its turn.
+
+        Two looks are enough, where listing all leases would take longer than to delete a file.
+        """
+        number = self._lease.lease.number
+        for key in (layout.lease_key(number + 1), layout.released_key(number)):
+            if self._storage.find_stat(key) is not None:
+                self._lease.check()
 
 
-def _folder(key: str) -> str | None:
-    """The folder of an object or a job, which goes with its last file."""
-    top, name, *rest = key.split("/")
-    return (
-        f"{top}/{name}/" if rest and f"{top}/" in (layout.DATA_PREFIX, layout.JOBS_PREFIX) else None
-    )
+def _folder(key: str) -> str:
+    """The folder that may be empty now: of an object, of a job, of some documents of a table."""
+    if key.startswith((layout.DATA_PREFIX, layout.JOBS_PREFIX)):
+        return "".join(f"{name}/" for name in key.split("/")[:-1][:2])
+    return key.rpartition("/")[0] + "/"
 
 
 # what must hold before anything is decided

@@ -180,6 +180,13 @@ class LocalStorage:
         with _translated(path, "delete"), suppress(FileNotFoundError):
             shutil.rmtree(_encode(path))
 
+    def delete_empty(self, prefix: str) -> None:
+        """Remove folders by rmdir(2), which leaves those that hold anything."""
+        path = self._path(prefix).rstrip("/")
+        for folder, _, _ in os.walk(_encode(path), topdown=False):
+            with suppress(OSError):
+                os.rmdir(folder)
+
     def flush(self) -> None:
         """One syncfs(2) for the whole mount: far cheaper than an fsync for each of many files."""
         with _translated(self.root, "flush"):

@@ -83,5 +83,8 @@ class Storage(Protocol):
     def delete_all(self, prefix: str) -> None:
         """Remove every key under a prefix, which is empty or ends in a slash, and its folders."""
 
+    def delete_empty(self, prefix: str) -> None:
+        """Remove folders under a prefix, and its own, that have nothing in them; never a key."""
+
     def flush(self) -> None:
         """Return when everything written so far will survive a power cut."""
