@@ -24,8 +24,8 @@ CHOOSING = (
         "names-before-globs",
         "a name is a name before it is a glob",
         "restore/choose.py",
-        "        if pattern in self.own or pattern == self.object_id:\n            return 0\n",
-        "        if pattern == self.object_id:\n            return 0\n",
+        "strict=True) if rank == best]",
+        "strict=True) if rank is not None]",
         (_CHOOSE + "test_tables_are_picked_by_name_full_name_glob_or_id",),
     ),
     Mutant(

@@ -59,7 +59,10 @@ def choose(pit: PitManifest, wanted: Filter) -> Choice:
         items = [item for item in items if not left_out & {item, item.table.namespace}]
         namespaces = [item for item in namespaces if item.levels not in left_out]
         if not items and not namespaces:
-            raise UsageError(f"--exclude leaves nothing of {pit.pit} to restore")
+            raise UsageError(
+                f"--exclude leaves nothing of {pit.pit} to restore",
+                hint="leave fewer out; 'bcn list --pit' shows what there is",
+            )
     return Choice(tuple(sorted(items, key=lambda item: item.table)), tuple(namespaces))
 
 
