@@ -14,6 +14,8 @@ from bcn.errors import (
     UnknownPitError,
 )
 from bcn.model import PitId
+from bcn.repository.repository import Scope
+from bcn.repository.resolve import resolve_pit
 from bcn.restore.plan import RestoreRequest
 from bcn.restore.run import run_restore
 from tests.maintenance.repairing import (
@@ -25,7 +27,7 @@ from tests.maintenance.repairing import (
     pit_path,
     repair,
 )
-from tests.support.command import Desk
+from tests.support.command import Desk, open_desk
 from tests.support.small import InProcess
 
 
@@ -137,6 +139,27 @@ def test_a_backup_after_a_damaged_newest_pit_says_how_to_go_on_and_then_does(des
     assert repair(desk).changes == ()
     restored = desk.product(InProcess()).restore(new.pit, target_catalog="dr")
     assert len(restored.tables) == 2
+
+
+def test_asking_for_a_pit_that_was_set_aside_never_gives_another(desk: Desk) -> None:
+    name = pit_path(desk, -1).parent.name
+    cut(pit_path(desk, -1))
+    repair(desk, quarantine=name)
+    with pytest.raises(UnknownPitError, match=name):
+        resolve_pit(desk.repository, name)
+
+
+def test_when_the_only_pit_is_set_aside_the_next_backup_begins_anew(tmp_path: Path) -> None:
+    desk = open_desk(tmp_path)
+    desk.add_table("t", snapshots=1)
+    first = backup(desk, scope=Scope("prod"))
+    cut(pit_path(desk, 0))
+    assert repair(desk, quarantine=str(first)).ok
+    report = desk.product(InProcess()).backup()
+    assert report.parent is None
+    assert report.pit > first
+    assert report.files_adopted > 0, "what the damaged one stored is not copied again"
+    assert (repair(desk).changes, repair(desk).losses) == ((), ())
 
 
 def test_the_id_of_a_pit_that_was_set_aside_is_not_used_again(desk: Desk) -> None:

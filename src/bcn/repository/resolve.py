@@ -19,8 +19,8 @@ def resolve_pit(repository: Repository, text: str) -> PitId:
     """The PIT that a text means: `latest`, `latest~2`, an id or the beginning of one, or a time.
 
     A time in any ISO 8601 form means the newest PIT up to the end of the day, minute or second it
-    names; without an offset it is UTC. Damaged PITs count: asking for one never gives another.
-    Raises UnknownPitError.
+    names; without an offset it is UTC. Damaged PITs count, and a whole id is no time: asking for
+    one never gives another. Raises UnknownPitError.
     """
     pits = _real_pits(repository)
     if not pits:
@@ -43,6 +43,8 @@ def choose_pit(pits: Sequence[PitId], text: str) -> PitId:
     matches = [pit for pit in pits if str(pit).startswith(text)] if _PREFIX.match(text) else []
     if len(matches) > 1:
         raise UnknownPitError(f"{text!r} is the beginning of {_names(matches)}")
+    if not matches and PitId.find(text) is not None:  # one that is gone never means another
+        raise UnknownPitError(f"no point in time {text}; there are {_names(pits)}")
     return matches[0] if matches else _at_or_before(pits, text)
 
 
