@@ -39,8 +39,8 @@ BOUNDS = {
     "list --pit latest": 0.7,
     "list": 1.0,
     "describe": 1.0,
-    "diff latest~1": 1.0,
-    "diff of first and last": 6.0,
+    "diff latest~1": 2.0,
+    "diff of first and last": 15.0,
     "log, changed in each": 3.0,
     "log, changed in few": 1.5,
 }
