@@ -185,6 +185,14 @@ REPAIR = (
         (_LOSSES + "test_the_id_of_a_pit_that_was_set_aside_is_not_used_again",),
     ),
     Mutant(
+        "gone-is-no-time",
+        "the id of a PIT that is gone is not taken for a time",
+        "repository/resolve.py",
+        "    if not matches and PitId.find(text) is not None:",
+        "    if False:",
+        (_LOSSES + "test_asking_for_a_pit_that_was_set_aside_never_gives_another",),
+    ),
+    Mutant(
         "held-by-whole-versions",
         "only whole versions of a table count as held",
         "maintenance/losses.py",
