@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from bcn import errors as errors
     from bcn.api import InitReport as InitReport
     from bcn.backup.report import BackupReport as BackupReport
+    from bcn.changes.diff import DiffReport as DiffReport
+    from bcn.changes.log import LogReport as LogReport
     from bcn.config.load import load_settings as load_settings
     from bcn.config.settings import Settings as Settings
     from bcn.errors import BcnError as BcnError
-    from bcn.maintenance.diff import DiffReport as DiffReport
-    from bcn.maintenance.history import LogReport as LogReport
     from bcn.maintenance.prune_report import PruneReport as PruneReport
     from bcn.maintenance.repair import RepairReport as RepairReport
     from bcn.maintenance.report import VerifyReport as VerifyReport
@@ -65,10 +65,10 @@ _HOMES = {
     "BackupReport": "bcn.backup.report",
     "BcnError": "bcn.errors",
     "DescribeReport": "bcn.repository.listing",
-    "DiffReport": "bcn.maintenance.diff",
+    "DiffReport": "bcn.changes.diff",
     "InitReport": "bcn.api",
     "ListReport": "bcn.repository.listing",
-    "LogReport": "bcn.maintenance.history",
+    "LogReport": "bcn.changes.log",
     "ObjectsReport": "bcn.repository.listing",
     "PitId": "bcn.model",
     "Progress": "bcn.telemetry.progress",

@@ -10,9 +10,9 @@ import pytest
 
 from bcn.errors import NoSuchTableError, UnknownPitError, UsageError
 from bcn.model import PitId
+from tests.changes.places import World, append, open_world
 from tests.cli.made import Folder
 from tests.cli.pages import differences, examples
-from tests.maintenance.places import World, append, open_world
 
 
 def evolve(document: dict[str, Any]) -> None:

@@ -32,8 +32,8 @@ from bcn.model import PitId, TableId
 from bcn.repository.lease import LeaseSettings, Lessor
 from bcn.repository.pit import DeletedObject, FailedObject
 from bcn.repository.verification import Verification, save_verifications
+from tests.changes.places import World, append, open_world
 from tests.cli.made import PITS, START, Folder, damage, make_repository, manifest, record
-from tests.maintenance.places import World, append, open_world
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from bcn.errors import UsageError
 from bcn.model import split_names
 
 if TYPE_CHECKING:
+    from bcn.changes.diff import DiffReport
+    from bcn.changes.log import LogReport
     from bcn.config.settings import Settings
-    from bcn.maintenance.diff import DiffReport
-    from bcn.maintenance.history import LogReport
     from bcn.repository.listing import DescribeReport, ListReport, ObjectsReport
 
 # ruff: noqa: PLC0415  what a function needs is imported when it is called, see the package
@@ -59,8 +59,8 @@ def diff(
     settings: Settings | None = None,
 ) -> DiffReport:
     """What differs between two PITs: all, or what matches one of the globs."""
-    from bcn.maintenance.chosen import Chosen
-    from bcn.maintenance.diff import diff_pits
+    from bcn.changes.chosen import Chosen
+    from bcn.changes.diff import diff_pits
     from bcn.repository.resolve import resolve_pit
 
     names = parse_names(databases, tables, None, None)
@@ -77,7 +77,7 @@ def log(
     settings: Settings | None = None,
 ) -> LogReport:
     """Every PIT in which a table or view changed, newest first; also one that is gone."""
-    from bcn.maintenance.history import load_history
+    from bcn.changes.log import load_history
 
     if limit is not None and limit < 1:
         raise UsageError(f"--limit must be 1 or more, not {limit}")

@@ -15,7 +15,7 @@ from bcn.errors import DamagedRepositoryError
 from bcn.model import quote_name
 
 if TYPE_CHECKING:
-    from bcn.maintenance.diff import DiffReport, ObjectDiff, Span
+    from bcn.changes.diff import DiffReport, ObjectDiff, Span
 
 
 @click.command(short_help="Say what differs between two points in time.")
@@ -63,7 +63,7 @@ def _title(item: ObjectDiff) -> str:
 
 
 def _details(item: ObjectDiff) -> list[str]:
-    from bcn.maintenance.words import tell_each  # noqa: PLC0415  other commands do without
+    from bcn.changes.words import tell_each  # noqa: PLC0415  other commands do without
 
     lines = [] if item.type == "database" else _figures(item)
     if item.deleted_at:

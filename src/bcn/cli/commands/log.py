@@ -13,7 +13,7 @@ from bcn.cli.options import common_options
 from bcn.cli.output import clean, format_bytes, format_count, format_table
 
 if TYPE_CHECKING:
-    from bcn.maintenance.history import Event, LogReport, ObjectHistory
+    from bcn.changes.log import Event, LogReport, ObjectHistory
 
 
 @click.command(short_help="Say when and how a table changed.")

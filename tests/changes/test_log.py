@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from bcn.changes.log import LogReport, ObjectHistory, load_history
 from bcn.errors import NoSuchTableError, UnknownPitError, UsageError
-from bcn.maintenance.history import LogReport, ObjectHistory, load_history
 from bcn.model import PitId
 from bcn.repository.repository import Scope
+from tests.changes.places import World, append, open_world
 from tests.cli.made import damage
-from tests.maintenance.places import World, append, open_world
 
 
 @pytest.fixture

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
+from bcn.changes.chosen import nearest_table
+from bcn.changes.versions import Version, compare_versions, load_version
+from bcn.changes.words import tell_briefly
 from bcn.errors import (
     DamagedRepositoryError,
     NoSuchTableError,
@@ -13,9 +16,6 @@ from bcn.errors import (
     UsageError,
 )
 from bcn.iceberg.columns import Change
-from bcn.maintenance.chosen import nearest_table
-from bcn.maintenance.versions import Version, compare_versions, load_version
-from bcn.maintenance.words import tell_briefly
 from bcn.model import Json, PitId, TableId, split_names
 from bcn.repository.pit import DeletedObject, FailedObject, ObjectRecord, PitManifest
 from bcn.repository.repository import Repository

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bcn.changes.words import shorten, tell_briefly, tell_each
 from bcn.iceberg.columns import Change
-from bcn.maintenance.words import shorten, tell_briefly, tell_each
 
 MOVED = Change("ref", "moved", "main", "branch at 7", "branch at 8")
 ADDED = Change("snapshot", "added", "8", None, "append")

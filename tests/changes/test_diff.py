@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from bcn.changes import diff as diff_module
+from bcn.changes.chosen import Chosen
+from bcn.changes.diff import DiffReport, ObjectDiff, Span, diff_pits
 from bcn.errors import NoSuchNamespaceError, NoSuchTableError
 from bcn.iceberg.columns import Change
 from bcn.iceberg.history import History
-from bcn.maintenance import diff as diff_module
-from bcn.maintenance.chosen import Chosen
-from bcn.maintenance.diff import DiffReport, ObjectDiff, Span, diff_pits
 from bcn.model import PitId
-from tests.maintenance.places import World, append, open_world
+from tests.changes.places import World, append, open_world
 
 
 @pytest.fixture

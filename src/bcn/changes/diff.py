@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 
+from bcn.changes.chosen import Chosen
+from bcn.changes.versions import Version, compare_versions, load_version
 from bcn.errors import DamagedRepositoryError, StorageError
 from bcn.iceberg.changes import RowCount, compare_properties
 from bcn.iceberg.columns import Change
-from bcn.maintenance.chosen import Chosen
-from bcn.maintenance.versions import Version, compare_versions, load_version
 from bcn.model import Json, PitId, join_names
 from bcn.repository.listing import load_pit
 from bcn.repository.pit import ObjectRecord, PitManifest
@@ -184,7 +184,7 @@ class _Comparison:
         if self._countable < 0:
             return None, None
         # Only here are layers read: a comparison that finds nothing changed does without pyarrow.
-        from bcn.maintenance.file_changes import count_file_changes  # noqa: PLC0415
+        from bcn.changes.file_changes import count_file_changes  # noqa: PLC0415
 
         return count_file_changes(self._repository.storage, before.entry, after.entry)
 
