@@ -12,6 +12,7 @@ _CRASH = "tests/crash/test_between_steps.py::"
 
 _REPLACED = (_TABLES + "test_metadata_that_was_replaced_at_its_own_path_is_read_again",)
 _LEFTOVER = (_TABLES + "test_what_somebody_else_left_is_never_taken_for_the_file",)
+_HISTORY = ("tests/backup/test_partial_history.py",)
 _READ_AGAIN = (_DECISIONS + "test_whatever_may_have_changed_is_read_again",)
 _AT_A_SLASH = (_DECISIONS + "test_a_root_matches_at_a_slash_only_one_by_one_and_all_at_once",)
 _LENGTHS = (_TABLES + "test_a_manifest_of_another_length_at_a_known_path_is_another_manifest",)
@@ -145,9 +146,65 @@ CHANGES = (
         "failed-parent",
         "a table that had failed is read again",
         "backup/plan.py",
-        '[record for record in records if record.status != "FAILED"]',
-        "records",
+        'if record.status != "FAILED" and (record.coverage',
+        "if (record.coverage",
         _READ_AGAIN,
+    ),
+    Mutant(
+        "kept-history",
+        "only what the kept snapshots need is stored",
+        "backup/work.py",
+        "facts = read_facts(trim_metadata(document, covered))",
+        "facts = read_facts(document)",
+        _HISTORY,
+    ),
+    Mutant(
+        "other-history",
+        "a table of which more or less is asked for is read again",
+        "backup/plan.py",
+        'and (record.coverage == history or record.type != "table")',
+        "",
+        _HISTORY,
+    ),
+    Mutant(
+        "lasting-history",
+        "a backup keeps as much as the one before",
+        "backup/run.py",
+        "before = History.parse(parent.history) if parent else ALL_HISTORY",
+        "before = ALL_HISTORY",
+        _HISTORY,
+    ),
+    Mutant(
+        "restored-history",
+        "a restored table has the kept snapshots and no others",
+        "restore/register.py",
+        "trim_metadata(parse_metadata(data), covered)",
+        "parse_metadata(data)",
+        _HISTORY,
+    ),
+    Mutant(
+        "verified-history",
+        "a verification follows the kept snapshots",
+        "maintenance/walk.py",
+        "read_facts(trim_metadata(document, covered))",
+        "read_facts(document)",
+        _HISTORY,
+    ),
+    Mutant(
+        "gap-in-log",
+        "what lies before a gap leaves the log of snapshots",
+        "iceberg/history.py",
+        "return log[gaps[-1] + 1 :] if gaps else log",
+        "return [item for number, item in enumerate(log) if number not in gaps]",
+        ("tests/iceberg/test_history.py",),
+    ),
+    Mutant(
+        "no-direct-writing",
+        "where a disk takes nothing past the page cache, chunks are written through it",
+        "storage/local.py",
+        "            if not self._direct:\n                _write_all",
+        "            if not whole:\n                _write_all",
+        ("tests/engine/test_transfer.py",),
     ),
     Mutant(
         "damaged-rows",

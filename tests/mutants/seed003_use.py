@@ -63,7 +63,7 @@ TOOLING = steps(
         "describe_shows_all_pits",
         "describe says what is gone",
         "repository/listing.py",
-        "        deleted=tuple(_deleted(newest)) if newest else (),\n",
+        "        deleted=(*_deleted_databases(newest), *_deleted(newest)) if newest else (),\n",
         "        deleted=(),\n",
     ),
     (

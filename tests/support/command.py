@@ -195,9 +195,9 @@ class Desk:
         return answer_of(self.start(*arguments, hook=hook, **environ))
 
     def kept(self) -> dict[str, tuple[int, int]]:
-        """What a failed command must leave as it was: repository without leases, and source."""
+        """What a failed command must leave as it was: repository without notes, and source."""
         stored = digest_tree(self.location) if self.location.exists() else {}
-        working = ("leases/", ".in_progress", "jobs/")
+        working = ("leases/", ".in_progress", "jobs/", "verifications/")
         kept = {name: value for name, value in stored.items() if not name.startswith(working)}
         kept |= digest_tree(self.root / "warehouse")
         return kept | {"prod.db": _stamp(self.root / "prod.db")}
