@@ -17,6 +17,7 @@ from bcn.errors import (
     UnsupportedTableError,
 )
 from bcn.model import TableId
+from bcn.repository.listing import list_objects
 from bcn.restore.place import MARKER
 from bcn.restore.plan import UuidPolicy
 from tests.cli.pages import differences, examples
@@ -118,7 +119,9 @@ def test_a_deleted_view_comes_back(small: SmallPlace) -> None:
     first = small.backup().pit
     before = json.loads(path.read_text())
     drop(small, "sales.large")
-    small.backup()
+    gone = small.backup()
+    listed = list_objects(small.product.repository, gone.pit).objects
+    assert ("large", "view", "DELETED") in {(i.name, i.type, i.status) for i in listed}
     report = small.restore(target_catalog=SOURCE, tables=("large",), include_deleted=True)
     assert report.views[0].pit == first
     assert report.views[0].deleted_at is not None

@@ -118,7 +118,7 @@ def deletions(
         return ()
     before = [item for item in parent.deleted if item.object_id not in present]
     now_gone = [
-        DeletedObject(record.object_id, record.table, iso(pit.moment), parent.pit)
+        DeletedObject(record.object_id, record.table, iso(pit.moment), parent.pit, record.type)
         for record in parent.objects
         if record.object_id not in present
     ]

@@ -98,4 +98,4 @@ def _reason(item: FailedObject) -> Json:
 
 def _gone(item: DeletedObject) -> Json:
     row = _empty(item.table.database, item.table.name, "DELETED")
-    return {**row, "last_pit_included": str(item.last_pit_included)}
+    return {**row, "type": item.type, "last_pit_included": str(item.last_pit_included)}

@@ -322,7 +322,7 @@ def _deleted(manifest: PitManifest) -> list[ListedObject]:
         ListedObject(
             item.table.database,
             item.table.name,
-            "table",
+            item.type,
             DELETED,
             DELETED,
             last_pit=item.last_pit_included,

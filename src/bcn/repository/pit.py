@@ -47,12 +47,13 @@ class ObjectRecord:
 
 @dataclass(frozen=True, slots=True)
 class DeletedObject:
-    """A table that an earlier PIT holds and the source has no more."""
+    """A table or view that an earlier PIT holds and the source has no more."""
 
     object_id: str
     table: TableId
     deleted_at: str
     last_pit_included: PitId
+    type: str = "table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +212,7 @@ def _render_object(item: ObjectRecord) -> Json:
 def _render_deleted(item: DeletedObject) -> Json:
     return {
         "object_id": item.object_id,
+        "type": item.type,
         "name": str(item.table),
         "namespace": list(item.table.namespace),
         "table": item.table.name,
@@ -293,7 +295,8 @@ def read_item(item: Json) -> ObjectRecord | DeletedObject | FailedObject | None:
 
 def _read_deleted(item: Json) -> DeletedObject:
     last = PitId(item["last_pit_included"])
-    return DeletedObject(item["object_id"], _read_table(item), item["deleted_at"], last)
+    kind = item.get("type", "table")
+    return DeletedObject(item["object_id"], _read_table(item), item["deleted_at"], last, kind)
 
 
 def _read_failed(item: Json) -> FailedObject:
