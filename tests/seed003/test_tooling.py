@@ -44,8 +44,11 @@ def test_describe_shows_all_pits(past: Vault, timeline: Timeline) -> None:
         assert item["bytes_new"] == sum(one["totals"]["bytes_new"] for one in pit["objects"])
     assert [item["new"] for item in report["pits"]] == [6, 2, 0, 0]
     assert [item["unchanged"] for item in report["pits"]] == [0, 2, 5, 6]
-    deleted = [(item["database"], item["name"]) for item in report["deleted"]]
-    assert deleted == [("sales", "old"), ("temp", "scratch")]
+    assert [(item["type"], item["database"], item["name"]) for item in report["deleted"]] == [
+        ("database", "temp", "temp"),
+        ("table", "sales", "old"),
+        ("table", "temp", "scratch"),
+    ]
 
 
 def test_list_databases_for_pit(past: Vault, timeline: Timeline) -> None:
