@@ -46,14 +46,14 @@ Lessor.wait_until_free = wait_until_free
 """
 WAIT_FOR_ANOTHER = """
 import time, pathlib
-import bcn.backup.run as run
-real = run.create_repository
+import bcn.backup.scope as scope_module
+real = scope_module.create_repository
 def create(spec, scope, now):
     print("ready", flush=True)
     while not pathlib.Path(spec.location, "manifest.json").exists():
         time.sleep(0.01)
     return real(spec, scope, now)
-run.create_repository = create
+scope_module.create_repository = create
 """
 
 
