@@ -109,9 +109,13 @@ def memory_rows(result: dict[str, Any]) -> Iterator[Row]:
     )
 
 
-def show(rows: list[Row]) -> None:
-    """The table."""
+def show_head() -> None:
+    """The table's first line; rows follow as they are measured."""
     print(f"\n{'what':62} {'bcn':>22}  {'peer':28} {'bound':14} holds")
+
+
+def show(rows: list[Row]) -> None:
+    """Rows of the table."""
     words = {True: "yes", False: "NO", None: "-"}
     for row in rows:
         print(
@@ -152,17 +156,19 @@ def main() -> None:
     }
     report: dict[str, Any] = {"machine": machine()}
     rows: list[Row] = []
+    if not args.json:
+        print(json.dumps(report["machine"]))
+        show_head()
     for name, (measure, to_rows) in parts.items():
         if args.only is None or name in args.only:
             print(f"measuring: {name}", file=sys.stderr, flush=True)
             report[name] = measure()
-            rows += to_rows(report[name])
-    report["rows"] = [asdict(row) for row in rows]
+            new = list(to_rows(report[name]))
+            rows += new
+            if not args.json:
+                show(new)
     if args.json:
-        print(json.dumps(report, indent=2))
-    else:
-        print(json.dumps(report["machine"]))
-        show(rows)
+        print(json.dumps({**report, "rows": [asdict(row) for row in rows]}, indent=2))
 
 
 if __name__ == "__main__":
