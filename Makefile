@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 JARS := .venv/jars
 IVY = java -jar $$(ls .venv/lib/python3*/site-packages/pyspark/jars/ivy-2*.jar) \
-	-cache .venv/ivy -confs default -types jar -warn -retrieve '$(JARS)/[artifact]-[revision].[ext]'
+	-cache .venv/ivy -confs default -types jar bundle -warn -retrieve '$(JARS)/[artifact]-[revision].[ext]'
 PYTEST := LC_ALL=C.UTF-8 $(BIN)/python -m pytest --durations=12
 
-.PHONY: install demo month test test-all unit lint types bench mutants docs clean
+.PHONY: install servers demo month test test-all unit lint types bench mutants docs clean
 
 install: .venv/.installed
 
@@ -15,6 +15,13 @@ install: .venv/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	$(IVY) -dependency org.apache.iceberg iceberg-spark-runtime-4.1_2.13 1.12.0
 	$(IVY) -dependency org.xerial sqlite-jdbc 3.50.3.0
+	$(IVY) -dependency org.apache.iceberg iceberg-aws-bundle 1.12.0
+	touch $@
+
+servers: .venv/.servers  ## what the tests' servers need; each is fetched once
+
+.venv/.servers: .venv/.installed
+	$(BIN)/python -m tests.support.servers
 	touch $@
 
 demo: install           ## a small warehouse, backup, disaster, restore, proof
@@ -23,13 +30,13 @@ demo: install           ## a small warehouse, backup, disaster, restore, proof
 month: install          ## a month in the life of a catalog, written to docs/month.md
 	$(BIN)/python -m examples.month
 
-test: install lint types      ## every test that is not slow
+test: install servers lint types      ## every test that is not slow
 	$(PYTEST) -m "not slow"
 
-test-all: install lint types  ## the slow ones too
+test-all: install servers lint types  ## the slow ones too
 	$(PYTEST)
 
-unit: install           ## the fast part: no Spark
+unit: install servers         ## the fast part: no Spark
 	$(PYTEST) -m "not spark and not slow"
 
 lint: install

@@ -11,6 +11,8 @@ import pytest
 from tests.support.place import Place, open_place
 from tests.support.spark import start_spark
 
+pytest_plugins = ("tests.support.servers",)
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:

@@ -26,6 +26,12 @@ def _rebuild(kind: type[BcnError], message: str, hint: str) -> BcnError:
     return kind(message, hint=hint)
 
 
+class ServerError(BcnError):
+    """A server for trying things out could not be fetched or started."""
+
+    hint = "see docs/stacks.md for what each server needs"
+
+
 # 2: usage or settings
 
 

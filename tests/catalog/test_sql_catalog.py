@@ -304,8 +304,8 @@ def test_an_address_that_is_no_database_is_a_settings_error_that_does_not_repeat
 
 
 def test_a_missing_driver_is_named() -> None:
-    with pytest.raises(SettingsError, match="not installed: psycopg") as caught:
-        SqlCatalog(CatalogSettings("c", "sql", {"uri": "postgresql://u:hunter2@h/d"}))
+    with pytest.raises(SettingsError, match="not installed: MySQLdb") as caught:
+        SqlCatalog(CatalogSettings("c", "sql", {"uri": "mysql://u:hunter2@h/d"}))
     assert "hunter2" not in str(caught.value) + caught.value.hint
 
 

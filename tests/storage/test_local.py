@@ -26,7 +26,7 @@ from bcn.errors import (
 from bcn.storage import local
 from bcn.storage.local import TEMPORARY_PREFIX, LocalStorage, local_path, storage_error
 from bcn.storage.open import Stores, canonical_location, open_storage, overlaps
-from bcn.storage.protocol import StorageSpec
+from bcn.storage.protocol import Access, StorageSpec
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_a_nul_in_a_location_is_refused() -> None:
 
 def test_stores_resolve_any_spelling_to_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"x")
-    stores = Stores()
+    stores = Stores(Access())
     for location in (f"{tmp_path}/x", f"file:{tmp_path}/x", f"file://{tmp_path}/x"):
         storage, key = stores.resolve(location)
         assert storage.read(key) == b"x"

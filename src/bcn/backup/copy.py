@@ -9,7 +9,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from bcn.backup.stage import copied_prefix, plan_key
-from bcn.backup.tasks import COPIED_SCHEMA, FILE_IDENTITY, CopyResult, CopyTask, Failure
+from bcn.backup.tasks import COPIED_SCHEMA, FILE_IDENTITY, CopyResult, CopyTask, Failure, Run
 from bcn.backup.walk import failure
 from bcn.engine.chunks import Chunk
 from bcn.engine.meter import Meter
@@ -55,10 +55,10 @@ class _Stored:
 class _Copier:
     """Brings files of tables into the repository, at keys that are free or hold the same bytes."""
 
-    def __init__(self, repository: Storage, pit: PitId, transfer: Transfer) -> None:
-        self._stores = Stores()
+    def __init__(self, repository: Storage, run: Run, transfer: Transfer) -> None:
+        self._stores = Stores(run.access)
         self._repository = repository
-        self._pit = pit
+        self._pit = run.pit
         self._transfer = transfer
 
     def copy(self, location: str, key: str) -> _Stored:
@@ -122,7 +122,7 @@ class _Copying:
 
     def __init__(self, task: CopyTask) -> None:
         repository = open_storage(task.run.repository)
-        self._copier = _Copier(repository, task.run.pit, Transfer(Pace(task.bytes_per_second)))
+        self._copier = _Copier(repository, task.run, Transfer(Pace(task.bytes_per_second)))
         self._meter = Meter(task.meter, task.number)
         self._ids = {number: recipe.object_id for number, recipe in task.tables.items()}
         self._spellings = {

@@ -28,7 +28,7 @@ def damaged_snapshots(work: Work, failures: Sequence[Failure], run: Run) -> list
         if snapshot.manifest_list:
             if snapshot.manifest_list in locations:
                 hurt[snapshot.snapshot_id].add(snapshot.manifest_list)
-            task = ListTask(work.number, ((snapshot.snapshot_id, snapshot.manifest_list),))
+            task = ListTask(run, work.number, ((snapshot.snapshot_id, snapshot.manifest_list),))
             named |= {manifest.location for manifest in read_lists(task).manifests}
         for manifest, files in manifests.items():
             if manifest in named:

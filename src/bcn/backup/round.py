@@ -133,7 +133,7 @@ class Round:
 
     def _read_lists(self, works: Sequence[Work]) -> None:
         tasks = [
-            ListTask(work.number, tuple(lists[start : start + LISTS_PER_TASK]))
+            ListTask(self.run, work.number, tuple(lists[start : start + LISTS_PER_TASK]))
             for work in works
             for lists in [work.lists()]
             for start in range(0, len(lists), LISTS_PER_TASK)

@@ -263,7 +263,8 @@ class _Backup:
 
     def _round(self, pit: PitId, number: int, scratch: StorageSpec) -> Round:
         repository, catalog = self._request.repository, self._scope.catalog
-        run = Run(repository, scratch, _job(pit, number), pit, catalog, number)
+        access = self._catalog.access
+        run = Run(repository, scratch, _job(pit, number), pit, catalog, access, number)
         options = CopyOptions(self._request.bytes_per_second, self._request.skip_damaged)
         return Round(run, self._engine, self._progress, self._watch, options)
 

@@ -118,7 +118,7 @@ def _distinct(rows: pa.Table) -> pa.Table:
 
 
 def _save_plan(task: GroupTask, scratch: Storage, files: pa.Table) -> PlanResult:
-    sizes = _sizes(files, task.tables)
+    sizes = _sizes(files, task)
     order = np.argsort(-sizes, kind="stable")
     sizes = sizes[order]
     files = files.select(["table_no", "root_id", "path", "kind"]).take(order)
@@ -136,14 +136,15 @@ def _save_plan(task: GroupTask, scratch: Storage, files: pa.Table) -> PlanResult
     return PlanResult(chunks, len(sizes), int(sizes.sum()), by_table)
 
 
-def _sizes(files: pa.Table, tables: Mapping[int, TableRecipe]) -> NDArray[np.int64]:
+def _sizes(files: pa.Table, task: GroupTask) -> NDArray[np.int64]:
     """Sizes as recorded; the source is asked where nothing records one, as of manifest lists."""
     recorded = pc.fill_null(files["recorded_size_bytes"], -1)
     sizes: NDArray[np.int64] = recorded.to_numpy().copy()
-    stores = Stores()
+    stores = Stores(task.run.access)
     unknown = np.flatnonzero(sizes < 0)
     for position, row in zip(unknown.tolist(), files.take(unknown).to_pylist(), strict=True):
-        storage, key = stores.resolve(tables[row["table_no"]].location(row["root_id"], row["path"]))
+        recipe = task.tables[row["table_no"]]
+        storage, key = stores.resolve(recipe.location(row["root_id"], row["path"]))
         stat = storage.find_stat(key)
         sizes[position] = stat.size_bytes if stat else 0
     return sizes

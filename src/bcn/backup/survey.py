@@ -64,7 +64,7 @@ class Surveyor:
         }
         self._catalog = catalog
         self._scope = scope
-        self._stores = Stores()
+        self._stores = Stores(catalog.access)
 
     def survey(self, captured: Capture, on_change: Callable[[], None]) -> Survey:
         """Sort a capture; `on_change` is called as soon as there is anything to read."""

@@ -12,7 +12,7 @@ from bcn.engine.meter import MeterAddress
 from bcn.model import PitId, TableId
 from bcn.repository.entry import Layer, LayerPart, Root
 from bcn.repository.inventory import Slot
-from bcn.storage.protocol import StorageSpec
+from bcn.storage.protocol import Access, StorageSpec
 
 # One row for each file that a table names, before anything is known of its bytes.
 FILE_SCHEMA = pa.schema(
@@ -86,6 +86,7 @@ class Run:
     job: str
     pit: PitId
     catalog: str
+    access: Access
     round: int = 1
 
 
@@ -93,6 +94,7 @@ class Run:
 class ListTask:
     """Manifest lists of one table to read."""
 
+    run: Run
     table_no: int
     lists: tuple[tuple[int, str], ...]
 

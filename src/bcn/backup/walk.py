@@ -56,7 +56,7 @@ def failure(table_no: int, error: BcnError, location: str) -> Failure:
 
 def read_lists(task: ListTask) -> ListResult:
     """The manifests of some manifest lists."""
-    stores = Stores()
+    stores = Stores(task.run.access)
     manifests: dict[str, ManifestRef] = {}
     failures: list[Failure] = []
     for _, location in task.lists:
@@ -79,7 +79,7 @@ def read_lists(task: ListTask) -> ListResult:
 
 def walk_manifests(task: WalkTask) -> WalkResult:
     """Decode manifests and write the rows of their live files, a part for each group."""
-    stores, scratch = Stores(), open_storage(task.run.scratch)
+    stores, scratch = Stores(task.run.access), open_storage(task.run.scratch)
     walked: dict[int, list[pa.Table]] = defaultdict(list)
     failures: list[Failure] = []
     for table_no, location, name in task.manifests:

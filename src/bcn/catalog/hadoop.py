@@ -57,6 +57,7 @@ class HadoopCatalog:
 
     def __init__(self, settings: CatalogSettings) -> None:
         self.name = settings.properties.get("name", settings.name)
+        self.access = settings.access()
         self._warehouse = strip_slashes(settings.properties["warehouse"])
         self._root = local_path(settings.properties["warehouse"]).rstrip("/")
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from bcn.iceberg.types import odd_types
 from bcn.model import Json, TableId
+from bcn.storage.protocol import Access
 
 TABLE = "table"
 VIEW = "view"
@@ -21,6 +22,10 @@ class CatalogSettings:
     name: str
     type: str
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def access(self) -> Access:
+        """How files of its tables are reached: by the properties of services, which have dots."""
+        return Access({key: value for key, value in self.properties.items() if "." in key})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,9 @@ class Catalog(Protocol):
 
     name: str
     """The name the catalog knows itself by."""
+
+    access: Access
+    """How the files of its tables are reached."""
 
     fixes_locations: bool
     """Whether a table can only be where the catalog itself would put it."""

@@ -73,6 +73,7 @@ class SqlCatalog:
 
     def __init__(self, settings: CatalogSettings, new_uuid: Callable[[], UUID] = uuid4) -> None:
         self.name = settings.properties.get("name", settings.name)
+        self.access = settings.access()
         self._warehouse = strip_slashes(settings.properties.get("warehouse", ""))
         self._url = _parse_url(settings)
         self._file = _sqlite_file(settings, self._url)

@@ -41,7 +41,6 @@ from bcn.restore.tasks import (
 )
 from bcn.restore.views import check_registered_view
 from bcn.storage.open import Stores, flush_places, open_storage
-from bcn.storage.protocol import StorageSpec
 from bcn.telemetry.progress import Progress, Silent, Stopwatch
 
 ROWS_PER_GROUP = 200_000
@@ -100,7 +99,6 @@ class _Restore:
         self._engine = engine
         self._progress = progress
         self._watch = Stopwatch()
-        self._stores = Stores()
         self._counts = _Counts()
         self._warnings: list[str] = []
 
@@ -111,6 +109,7 @@ class _Restore:
             self._repository = open_repository(self._request.repository)
             self._pit = self._load_pit()
             self._catalog = self._open_catalog(self._target_catalog())
+            self._stores = Stores(self._catalog.access)
             prepared = self._prepare()
         if self._request.dry_run:
             return self._report(prepared)
@@ -154,9 +153,10 @@ class _Restore:
         self._engine.warm_up()
         for table in tables:
             table.marker.set()
-        scratch = StorageSpec(f"{tables[0].target.location}/{SCRATCH}")
+        access = self._catalog.access
+        scratch = access.spec(f"{tables[0].target.location}/{SCRATCH}")
         open_storage(scratch).delete_all("")  # sizes that a stopped run noted are not ours
-        self._run_value = RestoreRun(self._request.repository, scratch)
+        self._run_value = RestoreRun(self._request.repository, scratch, access)
         self._recipes = {table.target.number: table.recipe for table in tables}
         self._sort(tables)
         with self._watch.phase("spark"):

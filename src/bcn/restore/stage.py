@@ -174,7 +174,7 @@ class _Worker:
         self._task = task
         self._repository = open_storage(task.run.repository)
         self._scratch = open_storage(task.run.scratch)
-        self._stores = Stores()
+        self._stores = Stores(task.run.access)
         self._transfer = Transfer(Pace(task.bytes_per_second))
         self._rewritten: dict[str, dict[int, list[Json]]] = {}
         self._plans: dict[int, Part] = {}
@@ -342,7 +342,7 @@ _REWRITERS: dict[str, Callable[[_Worker, RestoreRecipe, Json, bytes], _New]] = {
 
 def check_manifests(task: StepTask) -> StepResult:
     """Walk restored manifests: every live file is in its new place, of its recorded size."""
-    scratch, stores, files = open_storage(task.run.scratch), Stores(), 0
+    scratch, stores, files = open_storage(task.run.scratch), Stores(task.run.access), 0
     try:
         for chunk in task.chunks:
             key = _plan_key(task.step, chunk.group)

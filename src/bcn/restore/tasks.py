@@ -13,7 +13,7 @@ from bcn.errors import BcnError
 from bcn.iceberg.relocate import Moves
 from bcn.repository.entry import Layer, Root
 from bcn.repository.inventory import Slot
-from bcn.storage.protocol import StorageSpec
+from bcn.storage.protocol import Access, StorageSpec
 
 # Files by what is done with them, in the order it must happen.
 COPY, DELETES, MANIFESTS, LISTS = "copy", "deletes", "manifests", "lists"
@@ -73,6 +73,7 @@ class RestoreRun:
 
     repository: StorageSpec
     scratch: StorageSpec
+    access: Access
 
 
 @dataclass(frozen=True, slots=True)

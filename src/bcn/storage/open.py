@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from bcn.storage.local import LocalStorage, local_path
-from bcn.storage.protocol import Storage, StorageSpec
+from bcn.storage.protocol import Access, Storage, StorageSpec
 
 
 def open_storage(spec: StorageSpec) -> Storage:
@@ -18,8 +18,8 @@ def open_storage(spec: StorageSpec) -> Storage:
 class Stores:
     """Storages for absolute locations of any kind, opened once each, in one process."""
 
-    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
-        self._properties = properties or {}
+    def __init__(self, access: Access) -> None:
+        self._access = access
         self._opened: dict[str, Storage] = {}
 
     def resolve(self, location: str) -> tuple[Storage, str]:

@@ -16,7 +16,21 @@ class StorageSpec:
     """How to open a storage: where its root is, and the properties of its service."""
 
     location: str
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How the files of a catalog's tables are reached: properties of their services.
+
+    It travels inside tasks and may hold secrets: its text form leaves them out.
+    """
+
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def spec(self, location: str) -> StorageSpec:
+        """The recipe of a storage at a location that this access reaches."""
+        return StorageSpec(location, self.properties)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,66 @@
+"""Servers of the tests, each started once a run, when a test first asks for it.
+
+Run as a program it fetches what they need, so that no test has to wait for a download.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bcn.stack.minio import fetch_minio, start_minio
+from bcn.stack.process import Server
+
+FETCHERS: tuple[Callable[[], object], ...] = (fetch_minio,)
+ACCESS_KEY, SECRET_KEY = "bcn-tests", "bcn-tests-secret"
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """An S3 server, and the properties that open it."""
+
+    server: Server
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://{self.server.address}"
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """As a `[catalogs.NAME]` or `[repositories.NAME]` section has them."""
+        return {
+            "s3.endpoint": self.endpoint,
+            "s3.access-key-id": ACCESS_KEY,
+            "s3.secret-access-key": SECRET_KEY,
+            "s3.region": "us-east-1",
+            "s3.path-style-access": "true",
+        }
+
+
+@contextmanager
+def server_folder() -> Iterator[Path]:
+    """A folder for one server's files, gone with it."""
+    folder = Path(tempfile.mkdtemp(prefix="bcn-server-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def minio() -> Iterator[S3Server]:
+    with server_folder() as folder:
+        server = start_minio(folder, ACCESS_KEY, SECRET_KEY)
+        yield S3Server(server)
+        server.stop()
+
+
+if __name__ == "__main__":
+    for fetch in FETCHERS:
+        fetch()
