@@ -19,6 +19,8 @@ _START_SECONDS = 90.0
 _STOP_SECONDS = 10.0
 _LOG_LINES = 5
 
+_children: dict[int, subprocess.Popen[bytes]] = {}  # a Popen that is let go complains
+
 
 @dataclass(frozen=True, slots=True)
 class Server:
@@ -88,6 +90,7 @@ def start_server(
             )
         except OSError as error:
             raise ServerError(f"cannot start {name}: {error.strerror}: {command[0]}") from None
+    _children[process.pid] = process
     server = Server(name, process.pid, _birth(process.pid), port, str(folder))
     ready = is_ready or (lambda: accepts(port))
     _wait(lambda: process.poll() is not None or ready(), _START_SECONDS)
@@ -106,8 +109,8 @@ def _wait(is_done: Callable[[], bool], seconds: float) -> None:
 
 def _birth(pid: int) -> str:
     """When a process began, in the kernel's ticks; empty if it is gone or waits to be reaped."""
-    with suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
+    if pid in _children:
+        _children[pid].poll()
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
