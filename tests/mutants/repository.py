@@ -162,10 +162,18 @@ LEASES = (
     Mutant(
         "proven-dead",
         "nobody on another machine is proven dead",
-        "repository/lease.py",
-        "        return False\n    return _process_start(owner.pid) != owner.process_start",
-        "        pass\n    return _process_start(owner.pid) != owner.process_start",
+        "repository/owner.py",
+        "        return False\n    return process_start(owner.pid) != owner.process_start",
+        "        pass\n    return process_start(owner.pid) != owner.process_start",
         (_LEASE + "test_nothing_can_be_proven_of_anybody_elsewhere",),
+    ),
+    Mutant(
+        "race-waits",
+        "who loses the race for a free lease waits for the winner",
+        "repository/lease.py",
+        "                if self._monotonic() >= deadline:\n                    raise\n",
+        "                raise\n",
+        (_LEASE + "test_who_loses_the_race_for_a_free_lease_waits_for_the_winner",),
     ),
     Mutant(
         "lease-after-the-one-seen",

@@ -7,7 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,18 +25,23 @@ from bcn.errors import (
     StorageError,
 )
 from bcn.model import PitId
-from bcn.repository import layout, lease
+from bcn.repository import layout, owner
 from bcn.repository.lease import (
+    Claim,
     HeldLease,
+    Lease,
     LeaseSettings,
     Lessor,
-    Owner,
     find_held_lease,
     highest_lease,
-    is_proven_dead,
-    is_proven_running,
     leased_pits,
     parse_lease,
+)
+from bcn.repository.owner import (
+    Owner,
+    is_proven_dead,
+    is_proven_running,
+    process_start,
     this_process,
 )
 from bcn.storage.local import LocalStorage
@@ -139,7 +147,7 @@ def test_a_lease_that_is_released_while_it_is_watched_is_free(storage: LocalStor
 
 def test_an_owner_that_dies_while_it_is_watched_is_taken_over(storage: LocalStorage) -> None:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    start = lease._process_start(child.pid)
+    start = process_start(child.pid)
     assert start is not None
     _leave_lease(storage, replace(this_process(), pid=child.pid, process_start=start), ttl=60.0)
 
@@ -153,7 +161,7 @@ def test_an_owner_that_dies_while_it_is_watched_is_taken_over(storage: LocalStor
 
 
 def _leave_lease(storage: LocalStorage, owner: Owner, ttl: float) -> None:
-    left = lease.Lease(1, "u", owner, KEY, PIT, ttl, "then", None)
+    left = Lease(1, "u", owner, KEY, PIT, ttl, "then", None)
     storage.write_once(layout.lease_key(1), json.dumps(left.document()).encode())
 
 
@@ -232,7 +240,7 @@ def test_a_heart_goes_on_after_a_missed_beat(storage: LocalStorage) -> None:
 
 
 def test_a_lease_whose_heart_never_began_can_be_stopped(storage: LocalStorage) -> None:
-    held = lease.Lease(1, "u", this_process(), KEY, PIT, 60.0, "then", None)
+    held = Lease(1, "u", this_process(), KEY, PIT, 60.0, "then", None)
     HeldLease(storage, held).stop()
 
 
@@ -256,7 +264,7 @@ def test_nothing_can_be_proven_of_anybody_elsewhere(change: dict[str, str]) -> N
 def test_a_process_runs_unless_it_is_stopped_or_another_one() -> None:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        start = lease._process_start(child.pid)
+        start = process_start(child.pid)
         assert start is not None
         owner = replace(this_process(), pid=child.pid, process_start=start)
         assert is_proven_running(owner, this_process())
@@ -277,7 +285,7 @@ def test_a_process_that_nobody_has_waited_for_is_dead() -> None:
     deadline = time.monotonic() + 20
     while not is_proven_dead(owner, this_process()):
         assert time.monotonic() < deadline
-        owner = replace(owner, process_start=lease._process_start(child.pid) or "gone")
+        owner = replace(owner, process_start=process_start(child.pid) or "gone")
         time.sleep(0.01)
     child.wait()
 
@@ -288,9 +296,9 @@ def test_where_the_system_says_nothing_an_owner_is_still_named(
     def refuse(*_args: object, **_more: object) -> str:
         raise OSError
 
-    monkeypatch.setattr(lease.getpass, "getuser", refuse)
-    monkeypatch.setattr(lease.Path, "read_text", refuse)
-    monkeypatch.setattr(lease.Path, "readlink", refuse)
+    monkeypatch.setattr(owner.getpass, "getuser", refuse)
+    monkeypatch.setattr(owner.Path, "read_text", refuse)
+    monkeypatch.setattr(owner.Path, "readlink", refuse)
     me = this_process()
     assert (me.process_start, me.boot_id, me.pid_namespace) == ("", "", "")
     assert str(me) == f"{os.getuid()}@{me.host} (process {os.getpid()})"
@@ -305,14 +313,14 @@ def test_where_the_system_says_nothing_an_owner_is_still_named(
     [{"lease": None}, {"owner": None}, {"owner": {}}, {"pit": "x"}, {"ttl_seconds": "soon"}],
 )
 def test_a_lease_that_is_not_whole_is_damage(change: dict[str, object]) -> None:
-    whole = lease.Lease(3, "u", this_process(), KEY, PIT, 60.0, "then", 2)
+    whole = Lease(3, "u", this_process(), KEY, PIT, 60.0, "then", 2)
     assert parse_lease(json.dumps(whole.document()).encode(), "key") == whole
     with pytest.raises(DamagedRepositoryError, match="not a whole lease"):
         parse_lease(json.dumps({**whole.document(), **change}).encode(), "key")
 
 
 def test_what_a_later_bcn_adds_to_an_owner_is_ignored() -> None:
-    whole = lease.Lease(3, "u", this_process(), KEY, PIT, 60.0, "then", 2)
+    whole = Lease(3, "u", this_process(), KEY, PIT, 60.0, "then", 2)
     document = whole.document()
     document["owner"]["mood"] = "fine"
     assert parse_lease(json.dumps(document).encode(), "key") == whole
@@ -322,3 +330,33 @@ def test_without_leases_nothing_is_held(storage: LocalStorage) -> None:
     assert highest_lease(storage) == 0
     assert find_held_lease(storage) is None
     assert list(leased_pits(storage)) == []
+
+
+def test_who_loses_the_race_for_a_free_lease_waits_for_the_winner(storage: LocalStorage) -> None:
+    winner, slow, prepared = _lessor(storage), _lessor(storage), []
+    releases: list[Callable[[], None]] = []
+
+    def prepare() -> tuple[Claim, int]:
+        prepared.append(len(prepared))
+        if len(prepared) == 1:  # somebody takes the lease while we read
+            held = winner.hold(PIT, KEY, None)
+            held.__enter__()
+            releases.append(lambda: held.__exit__(None, None, None))
+            threading.Timer(0.3, releases[0]).start()
+        return Claim(LATER, LATER_KEY), len(prepared)
+
+    with slow.hold_when_free(20, _quiet, prepare) as (lease, value):
+        assert lease.lease.number == 2
+        assert value == 2, "what was read before the winner wrote is stale"
+
+
+def test_who_does_not_wait_is_told_of_the_lost_race(storage: LocalStorage) -> None:
+    with ExitStack() as stack:
+
+        def prepare() -> tuple[Claim, None]:
+            stack.enter_context(_lessor(storage).hold(PIT, KEY, None))
+            return Claim(LATER, LATER_KEY), None
+
+        late = _lessor(storage).hold_when_free(0, _quiet, prepare)
+        with pytest.raises(RepositoryLockedError, match="first"), late:
+            raise AssertionError("two hold the lease")

@@ -16,8 +16,9 @@ import pytest
 
 from bcn.errors import RepositoryLockedError
 from bcn.model import PitId
-from bcn.repository import layout, lease
+from bcn.repository import layout
 from bcn.repository.lease import LeaseSettings, Lessor, find_held_lease, highest_lease
+from bcn.repository.owner import process_state
 from bcn.storage.local import LocalStorage
 
 PIT = PitId("20260102T030405.000006Z")
@@ -76,7 +77,7 @@ class Holder:
         """Returns when the process stands still."""
         self.process.send_signal(signal.SIGSTOP)
         deadline = time.monotonic() + 10
-        while lease._process_state(self.process.pid)[0] != "T":
+        while process_state(self.process.pid)[0] != "T":
             assert time.monotonic() < deadline
 
     def end(self) -> None:

@@ -39,7 +39,7 @@ from bcn.iceberg.history import ALL_HISTORY, History
 from bcn.model import Json, PitId, iso
 from bcn.repository import layout
 from bcn.repository.entry import Entry
-from bcn.repository.lease import HeldLease, LeaseSettings, Lessor, leased_pits
+from bcn.repository.lease import Claim, HeldLease, LeaseSettings, Lessor, leased_pits
 from bcn.repository.pit import FailedObject, ObjectRecord, PitManifest
 from bcn.repository.refresh import write_derived
 from bcn.repository.repository import (
@@ -84,11 +84,10 @@ def run_backup(
 
 
 @dataclass(frozen=True)
-class _Begun:
-    """What is settled before the work: the lease is held, the catalog captured."""
+class _Start:
+    """What a backup starts from: what there is in the repository, and in the catalog."""
 
     repository: Repository
-    lease: HeldLease
     captured: Capture
     parent: PitManifest | None
 
@@ -121,34 +120,39 @@ class _Backup:
             repository.check_writable()
         if self._request.dry_run:
             return self._plan_only(repository)
-        with self._begin(repository) as begun:
-            return self._make_pit(begun)
+        with self._begin(repository) as (lease, start):
+            return self._make_pit(lease, start)
 
     # before the work
 
     @contextmanager
-    def _begin(self, found: Repository | None) -> Iterator[_Begun]:
+    def _begin(self, found: Repository | None) -> Iterator[tuple[HeldLease, _Start]]:
         """Capture and take the lease, in an order that no other writer can slip through.
 
         A PIT that another writer publishes after we listed them needs the lease that we create
         next, so creating it would fail.
         """
-        captured = None
+        first = None
         if found is None:
-            captured = self._capture(None, None)  # wrong names leave no repository behind
+            first = self._capture(None, None)  # wrong names leave no repository behind
             make_repository(self._request.repository, self._scope, self._now())
         storage = open_repository(self._request.repository).storage
         lessor = Lessor(storage, self._request.lease, self._now)
-        taken_over = lessor.wait_until_free(self._request.lock_wait_seconds, self._progress.message)
+        wait, say = self._request.lock_wait_seconds, self._progress.message
+        with lessor.hold_when_free(wait, say, lambda: self._start(first)) as (lease, start):
+            yield lease, start
+
+    def _start(self, first: Capture | None) -> tuple[Claim, _Start]:
+        """What there is now; a first capture serves if no other writer was quicker."""
         repository = self._reopen()
         parent = repository.find_newest()
         check_parent(parent, self._scope)
+        captured = first
         if captured is None or parent is not None:
             captured = self._capture(repository, parent)
         used = [*repository.pit_ids(), *leased_pits(repository.storage)]
         pit = next_pit_id(captured.started_at, used)
-        with lessor.hold(pit, repository.pit_key(pit), taken_over) as lease:
-            yield _Begun(repository, lease, captured, parent)
+        return Claim(pit, repository.pit_key(pit)), _Start(repository, captured, parent)
 
     def _reopen(self) -> Repository:
         """The repository as its last writer left it, locked to our scope."""
@@ -200,10 +204,10 @@ class _Backup:
 
     # the work
 
-    def _make_pit(self, begun: _Begun) -> BackupReport:
-        repository, pit = begun.repository, begun.lease.lease.pit
-        surveyor = self._surveyor(repository, begun.parent)
-        survey = self._survey(surveyor, begun.captured)
+    def _make_pit(self, lease: HeldLease, start: _Start) -> BackupReport:
+        repository, pit = start.repository, lease.lease.pit
+        surveyor = self._surveyor(repository, start.parent)
+        survey = self._survey(surveyor, start.captured)
         failed, objects = list(survey.failed), survey.settled()
         entries: list[Entry] = []
         for work, parts, damaged in self._rounds(surveyor, survey.works, pit, failed):
@@ -214,12 +218,12 @@ class _Backup:
             objects.append(record)
         if failed and not objects:
             raise error_of(_as_failure(failed[0]))
-        manifest = self._manifest(begun, pit, objects, failed)
+        manifest = self._manifest(start, pit, objects, failed)
         with self._watch.phase("publish"):
             self._progress.phase("publishing")
-            publish(repository, begun.lease, manifest)
+            publish(repository, lease, manifest)
             properties = self._catalog.public_properties()
-            write_derived(repository, manifest, begun.parent, properties, entries)
+            write_derived(repository, manifest, start.parent, properties, entries)
             for number in range(1, MAX_ROUNDS + 1):
                 repository.storage.delete_all(layout.job_prefix(_job(pit, number)))
             repository.storage.flush()
@@ -295,12 +299,12 @@ class _Backup:
 
     def _manifest(
         self,
-        begun: _Begun,
+        start: _Start,
         pit: PitId,
         objects: Sequence[ObjectRecord],
         failed: Sequence[FailedObject],
     ) -> PitManifest:
-        parent, captured = begun.parent, begun.captured
+        parent, captured = start.parent, start.captured
         whole = sorted([*objects, *kept_records(parent, failed)], key=lambda item: item.table)
         present = {item.object_id for item in whole} | {item.object_id for item in failed}
         return PitManifest(
@@ -308,7 +312,7 @@ class _Backup:
             pit_uuid=str(uuid.uuid4()),
             parent=parent.pit if parent else None,
             captured_at=iso(captured.ended_at),
-            repository=begun.repository.identity(),
+            repository=start.repository.identity(),
             consistency=captured.consistency(),
             bcn_version=VERSION,
             objects=tuple(whole),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from bcn.repository import layout
-from bcn.repository.lease import HeldLease, LeaseSettings, Lessor, leased_pits
+from bcn.repository.lease import Claim, HeldLease, LeaseSettings, Lessor, leased_pits
 from bcn.repository.repository import Repository, next_pit_id
 
 
@@ -33,7 +33,10 @@ def open_turn(
     Raises RepositoryLockedError.
     """
     lessor = Lessor(repository.storage, settings.lease, now)
-    taken_over = lessor.wait_until_free(settings.lock_wait_seconds, say)
-    run = next_pit_id(now(), [*repository.pit_ids(), *leased_pits(repository.storage)])
-    with lessor.hold(run, layout.trash_key(run), taken_over) as lease:
+
+    def prepare() -> tuple[Claim, None]:
+        run = next_pit_id(now(), [*repository.pit_ids(), *leased_pits(repository.storage)])
+        return Claim(run, layout.trash_key(run)), None
+
+    with lessor.hold_when_free(settings.lock_wait_seconds, say, prepare) as (lease, _):
         yield lease

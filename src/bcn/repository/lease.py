@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import os
-import socket
 import threading
 import time
 import uuid
@@ -13,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from pathlib import Path
+from typing import TypeVar
 
 from bcn.errors import (
     BcnError,
@@ -27,7 +24,10 @@ from bcn.errors import (
 from bcn.model import Json, PitId, iso
 from bcn.repository import layout
 from bcn.repository.document import VERSION, parse_document, render_document
+from bcn.repository.owner import Owner, is_proven_dead, is_proven_running, this_process
 from bcn.storage.protocol import Storage
+
+Prepared = TypeVar("Prepared")
 
 BEATS_PER_TTL = 5
 
@@ -40,75 +40,11 @@ class LeaseSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
-    """A process, named so that another one on the same machine can tell whether it still runs."""
+class Claim:
+    """What a lease is wanted for: the id of a PIT, and the key that publishes it."""
 
-    host: str
-    pid: int
-    process_start: str
-    boot_id: str
-    pid_namespace: str
-    user: str
-
-    def __str__(self) -> str:
-        return f"{self.user}@{self.host} (process {self.pid})"
-
-
-def this_process() -> Owner:
-    """The owner that leases of this process name."""
-    pid = os.getpid()
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return Owner(
-        socket.gethostname(), pid, _process_start(pid) or "", _boot_id(), _pid_namespace(), user
-    )
-
-
-def _process_start(pid: int) -> str | None:
-    """When the process began, in the kernel's ticks; None if there is no such process."""
-    state, start = _process_state(pid)
-    return None if state in {"Z", "X"} else start
-
-
-def _process_state(pid: int) -> tuple[str, str | None]:
-    """The kernel's letter for what a process does, and when it began; X and None without one."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return "X", None
-    state, *fields = text.rsplit(")", 1)[1].split()
-    return state, fields[18]
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
-def _pid_namespace() -> str:
-    try:
-        return str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        return ""
-
-
-def is_proven_dead(owner: Owner, me: Owner) -> bool:
-    """Whether the owner ran on this very machine and namespace and is gone."""
-    if not owner.boot_id or (owner.boot_id, owner.pid_namespace) != (me.boot_id, me.pid_namespace):
-        return False
-    return _process_start(owner.pid) != owner.process_start
-
-
-def is_proven_running(owner: Owner, me: Owner) -> bool:
-    """Whether the owner is a process of this very machine and namespace, and not a stopped one."""
-    if not owner.boot_id or (owner.boot_id, owner.pid_namespace) != (me.boot_id, me.pid_namespace):
-        return False
-    state, start = _process_state(owner.pid)
-    return start == owner.process_start and state in {"R", "S", "D", "I"}
+    pit: PitId
+    commit_key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,30 +230,61 @@ class Lessor:
             self._storage.delete(layout.IN_PROGRESS_KEY)
 
     @contextmanager
-    def hold(self, pit: PitId, commit_key: str, takes_over: int | None) -> Iterator[HeldLease]:
-        """Take the next lease and keep its heart beating. Raises RepositoryLockedError.
+    def hold_when_free(
+        self,
+        wait_seconds: float,
+        say: Callable[[str], None],
+        prepare: Callable[[], tuple[Claim, Prepared]],
+    ) -> Iterator[tuple[HeldLease, Prepared]]:
+        """Hold the lease as soon as it is free. Raises RepositoryLockedError after `wait_seconds`.
 
-        It is the one after the lease that `wait_until_free` saw: whoever took a lease since then
-        may have published, and what was read meanwhile is stale.
+        `prepare` reads what the lease is for while nobody writes. If another process takes the
+        lease meanwhile, that is stale: it is waited for, and all is prepared anew.
         """
-        number = self._next_number()
-        ttl = self._settings.ttl_seconds
-        nonce = str(uuid.uuid4())
-        lease = Lease(number, nonce, self.me, commit_key, pit, ttl, iso(self._now()), takes_over)
-        data = render_document(lease.document())
-        if not _create(self._storage, layout.lease_key(number), data):
+        deadline = self._monotonic() + wait_seconds
+        while True:
+            takes_over = self.wait_until_free(deadline - self._monotonic(), say)
+            claim, prepared = prepare()
+            try:
+                lease = self._take(claim, takes_over)
+                break
+            except RepositoryLockedError:
+                if self._monotonic() >= deadline:
+                    raise
+        with self._beating(lease) as held:
+            yield held, prepared
+
+    @contextmanager
+    def hold(self, pit: PitId, commit_key: str, takes_over: int | None) -> Iterator[HeldLease]:
+        """Take the next lease and keep its heart beating. Raises RepositoryLockedError."""
+        with self._beating(self._take(Claim(pit, commit_key), takes_over)) as held:
+            yield held
+
+    def _take(self, claim: Claim, takes_over: int | None) -> Lease:
+        """Create the lease after the one that `wait_until_free` saw.
+
+        Whoever took a lease since then may have published, and what was read meanwhile is stale.
+        """
+        number, ttl = self._next_number(), self._settings.ttl_seconds
+        nonce, at = str(uuid.uuid4()), iso(self._now())
+        lease = Lease(number, nonce, self.me, claim.commit_key, claim.pit, ttl, at, takes_over)
+        if not _create(self._storage, layout.lease_key(number), render_document(lease.document())):
             raise RepositoryLockedError("another process took the lease first")
+        return lease
+
+    @contextmanager
+    def _beating(self, lease: Lease) -> Iterator[HeldLease]:
         held = HeldLease(self._storage, lease)
         outcome = "failed"
         try:
-            self._storage.replace(layout.IN_PROGRESS_KEY, data)
+            self._storage.replace(layout.IN_PROGRESS_KEY, render_document(lease.document()))
             held.start()
             yield held
             outcome = "done"
         finally:
             held.stop()
             with suppress(BcnError):
-                self.release(number, outcome)
+                self.release(lease.number, outcome)
 
 
 class HeldLease:

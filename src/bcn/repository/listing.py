@@ -13,8 +13,9 @@ from bcn.errors import (
 )
 from bcn.model import Json, PitId, join_names, split_names
 from bcn.repository.entry import ALL
-from bcn.repository.lease import find_held_lease, is_proven_dead, this_process
+from bcn.repository.lease import find_held_lease
 from bcn.repository.nearest import did_you_mean
+from bcn.repository.owner import is_proven_dead, this_process
 from bcn.repository.pit import FailedObject, ObjectRecord, PitManifest
 from bcn.repository.repository import Repository, summary_line
 from bcn.repository.verification import Verification, find_verifications

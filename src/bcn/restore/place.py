@@ -18,7 +18,7 @@ from bcn.errors import (
     UnsupportedSchemeError,
 )
 from bcn.model import Json, PitId, TableId
-from bcn.repository.lease import Owner, is_proven_dead, this_process
+from bcn.repository.owner import Owner, is_proven_dead, this_process
 from bcn.restore.plan import Target
 from bcn.storage.open import Stores, canonical_location, overlaps
 from bcn.storage.protocol import StorageSpec
