@@ -21,7 +21,7 @@ from bcn.repository.listing import list_objects
 from bcn.restore.place import MARKER
 from bcn.restore.plan import UuidPolicy
 from tests.cli.pages import differences, examples
-from tests.contracts.test_catalog_contract import V0_TABLES
+from tests.support.rigs import V0_TABLES
 from tests.support.shop import add, add_view, document_of, drop, names, registered
 from tests.support.small import SOURCE, TARGET, SmallPlace, Wrapped, open_small
 
