@@ -21,8 +21,8 @@ def test_each_known_type_opens_without_touching_anything(tmp_path: Path) -> None
 
 
 def test_an_unknown_type_is_refused_with_those_that_are_known() -> None:
-    with pytest.raises(SettingsError, match="known are hadoop, sql"):
-        open_catalog(CatalogSettings("c", "rest", {}))
+    with pytest.raises(SettingsError, match=r"known are glue, hadoop,.* sql"):
+        open_catalog(CatalogSettings("c", "oracle", {}))
 
 
 @pytest.mark.parametrize(("kind", "key"), [("hadoop", "warehouse"), ("sql", "uri")])

@@ -16,6 +16,7 @@ from bcn.catalog.open import open_catalog
 from bcn.catalog.protocol import Catalog, CatalogSettings
 from bcn.errors import CatalogError
 from bcn.model import TableId
+from bcn.stack.process import free_port
 from bcn.storage.local import local_path
 
 V0_TABLES = """
@@ -171,9 +172,24 @@ def _sql_v0(_request: pytest.FixtureRequest, folder: Path) -> Rig:
     return Rig(settings, _moved(database, settings), database)
 
 
+def _glue(request: pytest.FixtureRequest, folder: Path) -> Rig:
+    glue = request.getfixturevalue("glue")
+    settings = glue.settings("prod", str(folder / "warehouse"))
+    nobody = f"http://127.0.0.1:{free_port()}"
+    gone = glue.settings("prod", str(folder / "warehouse"), **{"glue.endpoint": nobody})
+    return Rig(
+        settings,
+        lambda: gone,
+        nests=False,
+        odd_names=tuple(name for name in ODD_NAMES if name != "UPPER"),
+        refused_names=("UPPER",),
+    )
+
+
 # A server asks for its fixture by name (`request.getfixturevalue`), so that it starts when needed.
 RIGS: dict[str, Callable[[pytest.FixtureRequest, Path], Rig]] = {
     "hadoop": _hadoop,
     "sql-v1": _sql,
     "sql-v0": _sql_v0,
+    "glue": _glue,
 }

@@ -16,6 +16,7 @@ import pytest
 
 from bcn.stack.minio import fetch_minio, start_minio
 from bcn.stack.process import Server
+from tests.support.glue import GlueServer, start_glue
 
 FETCHERS: tuple[Callable[[], object], ...] = (fetch_minio,)
 ACCESS_KEY, SECRET_KEY = "bcn-tests", "bcn-tests-secret"
@@ -59,6 +60,21 @@ def minio() -> Iterator[S3Server]:
         server = start_minio(folder, ACCESS_KEY, SECRET_KEY)
         yield S3Server(server)
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def glue_server() -> Iterator[GlueServer]:
+    with server_folder() as folder:
+        glue = start_glue(folder)
+        yield glue
+        glue.server.stop()
+
+
+@pytest.fixture
+def glue(glue_server: GlueServer) -> GlueServer:
+    """AWS Glue, empty."""
+    glue_server.empty()
+    return glue_server
 
 
 if __name__ == "__main__":

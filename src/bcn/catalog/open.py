@@ -23,6 +23,7 @@ class CatalogType:
 
 
 CATALOG_TYPES: Mapping[str, CatalogType] = {
+    "glue": CatalogType(required=(), optional=("name", "warehouse", "py-io-impl")),
     "hadoop": CatalogType(required=("warehouse",), optional=("name",)),
     # Beside our own: what pyiceberg's SqlCatalog knows, so that one section serves both.
     "sql": CatalogType(
@@ -58,6 +59,10 @@ def open_catalog(settings: CatalogSettings) -> Catalog:
         from bcn.catalog.hadoop import HadoopCatalog  # noqa: PLC0415  a factory imports what it picked
 
         return HadoopCatalog(settings)
+    if settings.type == "glue":
+        from bcn.catalog.glue import GlueCatalog  # noqa: PLC0415  a factory imports what it picked
+
+        return GlueCatalog(settings)
     from bcn.catalog.sql import SqlCatalog  # noqa: PLC0415  a factory imports what it picked
 
     return SqlCatalog(settings)
