@@ -75,7 +75,7 @@ def _settings(scratch: Path) -> dict[str, str]:
 
 def add_sql_catalog(spark: Any, name: str, db_path: Path, warehouse: Path | str) -> str:
     """Makes a JDBC catalog on a SQLite file known to Spark as `name`, its own name in that file."""
-    return _add_catalog(
+    return add_catalog(
         spark,
         name,
         {
@@ -89,10 +89,11 @@ def add_sql_catalog(spark: Any, name: str, db_path: Path, warehouse: Path | str)
 
 def add_hadoop_catalog(spark: Any, name: str, warehouse: Path | str) -> str:
     """Makes a catalog of plain directories known to Spark as `name`."""
-    return _add_catalog(spark, name, {"type": "hadoop", "warehouse": str(warehouse)})
+    return add_catalog(spark, name, {"type": "hadoop", "warehouse": str(warehouse)})
 
 
-def _add_catalog(spark: Any, name: str, properties: dict[str, str]) -> str:
+def add_catalog(spark: Any, name: str, properties: dict[str, str]) -> str:
+    """Makes a catalog of any type known to Spark as `name`."""
     prefix = f"spark.sql.catalog.{name}"
     spark.conf.set(prefix, _SPARK_CATALOG)
     spark.conf.set(f"{prefix}.cache-enabled", "false")
