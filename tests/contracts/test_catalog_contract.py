@@ -314,9 +314,10 @@ def test_views_are_kept_as_views_or_refused_never_as_tables(rig: Rig) -> None:
     if keeps_views:
         catalog.register_view(ORDERS, location)
         assert rig.open().find_pointer(ORDERS) == Pointer(ORDERS, location, "view")
-        for register in (catalog.register, catalog.register_view):
-            with pytest.raises(TargetExistsError):
-                register(ORDERS, location)
+        with pytest.raises(TargetExistsError):
+            catalog.register(ORDERS, rig.write_metadata(ORDERS))
+        with pytest.raises(TargetExistsError):
+            catalog.register_view(ORDERS, location)
         with pytest.raises(TargetExistsError):
             catalog.check_target(ORDERS, catalog.default_location(ORDERS))
     else:

@@ -18,6 +18,7 @@ from bcn.errors import CatalogError
 from bcn.model import TableId
 from bcn.stack.process import free_port
 from bcn.storage.local import local_path
+from tests.support.rest import RestServer
 
 V0_TABLES = """
 CREATE TABLE iceberg_tables(catalog_name VARCHAR(255) NOT NULL,
@@ -186,9 +187,24 @@ def _glue(request: pytest.FixtureRequest, folder: Path) -> Rig:
     )
 
 
+def _rest(request: pytest.FixtureRequest, _folder: Path) -> Rig:
+    server: RestServer = request.getfixturevalue("rest_catalog")
+    return Rig(
+        server.settings(),
+        lambda: server.settings(uri=f"http://127.0.0.1:{free_port()}"),
+        has_views=True,
+        given=frozenset({"location"}),
+        max_name=None,
+        # Its web server takes no address with a per cent sign in a name.
+        odd_names=tuple(name for name in ODD_NAMES if "%" not in name),
+        refused_names=("a.b",),
+    )
+
+
 # A server asks for its fixture by name (`request.getfixturevalue`), so that it starts when needed.
 RIGS: dict[str, Callable[[pytest.FixtureRequest, Path], Rig]] = {
     "hadoop": _hadoop,
+    "rest": _rest,
     "sql-v1": _sql,
     "sql-v0": _sql_v0,
     "glue": _glue,

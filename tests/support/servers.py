@@ -16,9 +16,11 @@ import pytest
 
 from bcn.stack.minio import fetch_minio, start_minio
 from bcn.stack.process import Server
+from bcn.stack.rest import fetch_rest, start_rest
 from tests.support.glue import GlueServer, start_glue
+from tests.support.rest import RestServer
 
-FETCHERS: tuple[Callable[[], object], ...] = (fetch_minio,)
+FETCHERS: tuple[Callable[[], object], ...] = (fetch_minio, fetch_rest)
 ACCESS_KEY, SECRET_KEY = "bcn-tests", "bcn-tests-secret"
 
 
@@ -75,6 +77,21 @@ def glue(glue_server: GlueServer) -> GlueServer:
     """AWS Glue, empty."""
     glue_server.empty()
     return glue_server
+
+
+@pytest.fixture(scope="session")
+def rest_server() -> Iterator[RestServer]:
+    with server_folder() as folder:
+        started = start_rest(folder, f"file://{folder}/warehouse")
+        yield RestServer(started)
+        started.stop()
+
+
+@pytest.fixture
+def rest_catalog(rest_server: RestServer) -> RestServer:
+    """Iceberg's REST catalog on local files, empty."""
+    rest_server.empty()
+    return rest_server
 
 
 if __name__ == "__main__":

@@ -51,6 +51,8 @@ def read_pointer(stores: Stores, pointer: Pointer, history: History) -> Source:
     Raises DamagedSourceError, UnsupportedTableError, StorageError.
     """
     location = pointer.metadata_location
+    if pointer.fault:
+        raise MissingSourceFileError(f"the catalog cannot load {pointer.table}: {pointer.fault}")
     if not location:
         raise MissingSourceFileError(f"the catalog has no metadata location for {pointer.table}")
     storage, key = stores.resolve(location)

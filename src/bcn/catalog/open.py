@@ -15,6 +15,7 @@ class CatalogType:
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
+    names_warehouse: bool = False  # a warehouse may be a name, so it is taken as it is written
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -25,6 +26,28 @@ class CatalogType:
 CATALOG_TYPES: Mapping[str, CatalogType] = {
     "glue": CatalogType(required=(), optional=("name", "warehouse", "py-io-impl")),
     "hadoop": CatalogType(required=("warehouse",), optional=("name",)),
+    # What pyiceberg's RestCatalog knows; its warehouse may be a name that only the server knows.
+    "rest": CatalogType(
+        required=("uri",),
+        optional=(
+            "name",
+            "warehouse",
+            "token",
+            "credential",
+            "oauth2-server-uri",
+            "scope",
+            "audience",
+            "resource",
+            "prefix",
+            "rest-page-size",
+            "namespace-separator",
+            "view-endpoints-supported",
+            "snapshot-loading-mode",
+            "scan-planning-mode",
+            "py-io-impl",
+        ),
+        names_warehouse=True,
+    ),
     # Beside our own: what pyiceberg's SqlCatalog knows, so that one section serves both.
     "sql": CatalogType(
         required=("uri",),
@@ -63,6 +86,10 @@ def open_catalog(settings: CatalogSettings) -> Catalog:
         from bcn.catalog.glue import GlueCatalog  # noqa: PLC0415  a factory imports what it picked
 
         return GlueCatalog(settings)
+    if settings.type == "rest":
+        from bcn.catalog.rest import RestCatalog  # noqa: PLC0415  a factory imports what it picked
+
+        return RestCatalog(settings)
     from bcn.catalog.sql import SqlCatalog  # noqa: PLC0415  a factory imports what it picked
 
     return SqlCatalog(settings)

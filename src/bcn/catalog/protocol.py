@@ -35,6 +35,7 @@ class Pointer:
     table: TableId
     metadata_location: str
     kind: str  # TABLE, VIEW, or another word that the catalog's own record uses, in lower case
+    fault: str = field(default="", compare=False)  # why there is no location, if the catalog says
 
 
 class Catalog(Protocol):
@@ -43,8 +44,9 @@ class Catalog(Protocol):
     name: str
     """The name the catalog knows itself by."""
 
-    access: Access
-    """How the files of its tables are reached."""
+    @property
+    def access(self) -> Access:
+        """How the files of its tables are reached."""
 
     fixes_locations: bool
     """Whether a table can only be where the catalog itself would put it."""

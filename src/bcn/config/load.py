@@ -201,7 +201,7 @@ def _make_catalog(section: _Section, home: str) -> CatalogSettings:
     _check_keys(section, ("type", *rules.known), lambda key: "." in key)
     _require(section, rules.required)
     properties = _texts(section, without="type")
-    if "warehouse" in properties:
+    if "warehouse" in properties and not rules.names_warehouse:
         properties["warehouse"] = _resolved(section.entries["warehouse"], home)
     return CatalogSettings(section.name, str(kind.value), properties)
 

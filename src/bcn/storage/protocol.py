@@ -19,6 +19,19 @@ class StorageSpec:
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
+class Grants(Protocol):
+    """What a catalog hands out for the files of single tables. It travels inside tasks."""
+
+    def find_scope(self, location: str) -> str | None:
+        """The place that a location shares its grant with; None if nothing was granted for it."""
+
+    def properties(self, location: str, *, refused: bool = False) -> Mapping[str, str]:
+        """Properties that reach a location now; asked for anew near their end, or if refused."""
+
+    def ends_at(self, location: str) -> float:
+        """When what `properties` gave last ends, in seconds since 1970."""
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """How the files of a catalog's tables are reached: properties of their services.
@@ -27,6 +40,7 @@ class Access:
     """
 
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    grants: Grants | None = field(default=None, repr=False)
 
     def spec(self, location: str) -> StorageSpec:
         """The recipe of a storage at a location that this access reaches."""
