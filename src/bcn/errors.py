@@ -176,7 +176,7 @@ class KeyExistsError(StorageError):
 class UnsupportedSchemeError(StorageError):
     """No storage of bcn speaks this scheme."""
 
-    hint = "locations may be local paths or file: URIs"
+    hint = "locations may be local paths, file: URIs, or s3://bucket/prefix (s3a, s3n)"
 
 
 # 16: refused for safety

@@ -5,18 +5,22 @@ Run as a program it fetches what they need, so that no test has to wait for a do
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import boto3
 import pytest
 
 from bcn.stack.minio import fetch_minio, start_minio
 from bcn.stack.process import Server
 from bcn.stack.rest import fetch_rest, start_rest
+from bcn.stack.seaweed import start_seaweed
 from tests.support.glue import GlueServer, start_glue
 from tests.support.rest import RestServer
 
@@ -45,6 +49,22 @@ class S3Server:
             "s3.path-style-access": "true",
         }
 
+    def client(self) -> Any:
+        """Another library's, to look at what was stored."""
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint,
+            region_name="us-east-1",
+            aws_access_key_id=ACCESS_KEY,
+            aws_secret_access_key=SECRET_KEY,
+        )
+
+    def make_bucket(self) -> str:
+        """A new, empty bucket."""
+        name = f"bucket-{secrets.token_hex(6)}"
+        self.client().create_bucket(Bucket=name)
+        return name
+
 
 @contextmanager
 def server_folder() -> Iterator[Path]:
@@ -54,6 +74,15 @@ def server_folder() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def seaweed() -> Iterator[S3Server]:
+    """The quick one, strict about conditions."""
+    with server_folder() as folder:
+        server = start_seaweed(folder, ACCESS_KEY, SECRET_KEY)
+        yield S3Server(server)
+        server.stop()
 
 
 @pytest.fixture(scope="session")

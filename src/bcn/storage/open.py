@@ -1,18 +1,57 @@
-"""From recipes and locations to open storages."""
+"""From recipes and locations to open storages; a kind of storage is imported when it is needed."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from bcn.storage.local import LocalStorage, local_path
 from bcn.storage.protocol import Access, Storage, StorageSpec
 
 
+class _Service(Protocol):
+    """A kind of object store: which of them a location means, and how it is opened."""
+
+    def split(self, location: str) -> tuple[str, str]:
+        """The bucket's own location, in one spelling, and the rest of the location as it is."""
+
+    def open(self, spec: StorageSpec) -> Storage:
+        """The storage at a location."""
+
+
+class _S3:
+    """`s3a` and `s3n` are Hadoop's names for the same places."""
+
+    def split(self, location: str) -> tuple[str, str]:
+        bucket, _, key = location.partition("://")[2].partition("/")
+        return f"s3://{bucket}", key
+
+    def open(self, spec: StorageSpec) -> Storage:
+        from bcn.storage.cloud import CloudStorage, open_bucket  # noqa: PLC0415  costs time
+        from bcn.storage.s3 import S3Bucket  # noqa: PLC0415  a factory imports what it picked
+
+        place, root = self.split(spec.location)
+        name = place.removeprefix("s3://")
+        return CloudStorage(open_bucket(S3Bucket, name, dict(spec.properties)), root)
+
+
+_SERVICES: Mapping[str, _Service] = {"s3": _S3(), "s3a": _S3(), "s3n": _S3()}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://[^/]")
+_SLASHES = re.compile("//+")
+
+
+def _find_service(location: str) -> _Service | None:
+    scheme = _SCHEME.match(location)
+    return _SERVICES.get(scheme[1].lower()) if scheme else None
+
+
 def open_storage(spec: StorageSpec) -> Storage:
     """The storage whose root is the spec's location. Raises UnsupportedSchemeError."""
-    return LocalStorage(local_path(spec.location))
+    service = _find_service(spec.location)
+    return LocalStorage(local_path(spec.location)) if service is None else service.open(spec)
 
 
 class Stores:
@@ -24,16 +63,21 @@ class Stores:
 
     def resolve(self, location: str) -> tuple[Storage, str]:
         """The storage that holds a location, and the location's key there."""
-        path = local_path(location)
-        if "file:" not in self._opened:
-            self._opened["file:"] = LocalStorage("/")
-        return self._opened["file:"], path[1:]
+        service = _find_service(location)
+        place, key = ("/", local_path(location)[1:]) if service is None else service.split(location)
+        if place not in self._opened:
+            self._opened[place] = open_storage(self._access.spec(place))
+        return self._opened[place], key
 
 
 def flush_places(locations: Iterable[str]) -> None:
-    """Return when all that was written under these locations will survive a power cut."""
+    """Return when all that was written under these locations will survive a power cut.
+
+    Only local disks need to be told: an object store has stored what it has answered for.
+    """
     mounts: dict[int, Path] = {}
-    for path in (Path(local_path(location)) for location in locations):
+    local = (location for location in locations if _find_service(location) is None)
+    for path in (Path(local_path(location)) for location in local):
         if path.is_dir():
             mounts.setdefault(path.stat().st_dev, path)
     for path in mounts.values():
@@ -41,8 +85,16 @@ def flush_places(locations: Iterable[str]) -> None:
 
 
 def canonical_location(location: str) -> str:
-    """One spelling for one place, links followed, to compare places; never stored."""
-    return os.path.realpath(local_path(location))
+    """One spelling for one place, links followed, to compare places; never stored.
+
+    Two services may have buckets of one name: they count as one place, which is the safe side. So
+    do `a//b` and `a/b`: some servers make no difference.
+    """
+    service = _find_service(location)
+    if service is None:
+        return os.path.realpath(local_path(location))
+    place, key = service.split(location)
+    return f"{place}/{_SLASHES.sub('/', key).strip('/')}".rstrip("/")
 
 
 def overlaps(first: str, second: str) -> bool:

@@ -1,0 +1,187 @@
+"""What went wrong between us and an object store, told apart by what can be done about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import Enum
+
+from bcn.errors import (
+    KeyExistsError,
+    MissingKeyError,
+    ReadOnlyStorageError,
+    StorageError,
+    StorageFullError,
+)
+
+
+class Kind(Enum):
+    """Kinds of faults."""
+
+    MISSING = "there is nothing under this key"
+    NO_BUCKET = "there is no such bucket"
+    EXISTS = "the key is taken"
+    CHANGED = "it changed while it was read"
+    DENIED = "access is denied"
+    CREDENTIALS = "the credentials are not accepted"
+    EXPIRED = "the credentials have expired"
+    SKEW = "this machine's clock and the server's are too far apart"
+    REGION = "the bucket is in another region"
+    BUSY = "the server asks to slow down, for too long"
+    SERVER = "the server failed"
+    CONNECTION = "no connection"
+    TIMEOUT = "no answer"
+    TLS = "the server's certificate is not trusted"
+    PROTOCOL = "what answers there does not speak S3"
+    RANGE = "the range lies outside"
+    WHOLE_ONLY = "the server knows no ranges"
+    NO_UPLOAD = "the upload is gone"
+    UNSUPPORTED = "the server cannot do that"
+    FULL = "no space is left"
+    KEY = "the server does not take this key"
+    OTHER = "it failed"
+
+
+_HINTS: Mapping[Kind, str] = {
+    Kind.NO_BUCKET: "make the bucket, or correct its name and s3.endpoint",
+    Kind.DENIED: "check what these credentials may do: read, list, write, delete;"
+    " without permission to list, a missing key looks like this, too",
+    Kind.CREDENTIALS: "check s3.access-key-id and s3.secret-access-key, AWS_* or the profile",
+    Kind.EXPIRED: "get new credentials and run the same command again",
+    Kind.SKEW: "set this machine's clock (NTP)",
+    Kind.REGION: "set s3.region to the bucket's region",
+    Kind.BUSY: "run it again later, or slower with --limit-rate",
+    Kind.SERVER: "look at the server's log, then run the same command again",
+    Kind.CONNECTION: "check s3.endpoint: host, port, and that the server runs",
+    Kind.TIMEOUT: "check s3.endpoint (a port that speaks something else may never answer), the"
+    " network and proxies",
+    Kind.TLS: "add the server's CA to AWS_CA_BUNDLE, or correct https in s3.endpoint",
+    Kind.PROTOCOL: "check the port and http or https of s3.endpoint",
+}
+
+KINDS_BY_CODE: Mapping[str, Kind] = {
+    "NoSuchKey": Kind.MISSING,
+    "NoSuchBucket": Kind.NO_BUCKET,
+    "NoSuchUpload": Kind.NO_UPLOAD,
+    "PreconditionFailed": Kind.EXISTS,
+    "AccessDenied": Kind.DENIED,
+    "AllAccessDisabled": Kind.DENIED,
+    "InvalidAccessKeyId": Kind.CREDENTIALS,
+    "SignatureDoesNotMatch": Kind.CREDENTIALS,
+    "InvalidToken": Kind.CREDENTIALS,
+    "InvalidTokenId": Kind.CREDENTIALS,
+    "InvalidClientTokenId": Kind.CREDENTIALS,
+    "ExpiredToken": Kind.EXPIRED,
+    "ExpiredTokenException": Kind.EXPIRED,
+    "RequestTimeTooSkewed": Kind.SKEW,
+    "RequestExpired": Kind.SKEW,
+    "PermanentRedirect": Kind.REGION,
+    "AuthorizationHeaderMalformed": Kind.REGION,
+    "IllegalLocationConstraintException": Kind.REGION,
+    "SlowDown": Kind.BUSY,
+    "SlowDownRead": Kind.BUSY,
+    "SlowDownWrite": Kind.BUSY,
+    "ServiceUnavailable": Kind.BUSY,
+    "Throttling": Kind.BUSY,
+    "ThrottlingException": Kind.BUSY,
+    "RequestLimitExceeded": Kind.BUSY,
+    "TooManyRequests": Kind.BUSY,
+    "ConditionalRequestConflict": Kind.BUSY,
+    "OperationAborted": Kind.BUSY,
+    "InternalError": Kind.SERVER,
+    "RequestTimeout": Kind.SERVER,
+    "IncompleteBody": Kind.SERVER,
+    "InvalidRange": Kind.RANGE,
+    "NotImplemented": Kind.UNSUPPORTED,
+    "QuotaExceeded": Kind.FULL,
+    "XMinioStorageFull": Kind.FULL,
+    "XMinioAdminBucketQuotaExceeded": Kind.FULL,
+    "XMinioInvalidObjectName": Kind.KEY,
+    "XMinioInvalidResourceName": Kind.KEY,
+    "KeyTooLongError": Kind.KEY,
+}
+_KINDS_BY_STATUS: Mapping[int, Kind] = {
+    301: Kind.REGION,
+    307: Kind.REGION,
+    401: Kind.CREDENTIALS,
+    403: Kind.DENIED,
+    404: Kind.MISSING,
+    408: Kind.SERVER,
+    409: Kind.BUSY,
+    412: Kind.EXISTS,
+    416: Kind.RANGE,
+    429: Kind.BUSY,
+    501: Kind.UNSUPPORTED,
+    503: Kind.BUSY,
+    507: Kind.FULL,
+}
+_SERVER_STATUS = 500
+
+
+class Fault(Exception):  # noqa: N818  inside storage only; what callers see are errors
+    """A failed request: its kind, and the server's own words for it."""
+
+    def __init__(self, kind: Kind, detail: str = "", status: int | None = None) -> None:
+        super().__init__(kind, detail, status)
+        self.kind = kind
+        self.detail = detail
+        self.status = status
+
+    def error(self, verb: str, place: str) -> StorageError:
+        """As what the rest of bcn knows; one line."""
+        detail = f" ({' '.join(self.detail.split())})" if self.detail else ""
+        text = f"cannot {verb} {place}: {self.kind.value}{detail}"
+        if self.kind is Kind.MISSING:
+            return MissingKeyError(text)
+        if self.kind is Kind.EXISTS:
+            return KeyExistsError(f"{place} is there already")
+        if self.kind is Kind.FULL:
+            return StorageFullError(text)
+        if self.kind is Kind.DENIED and verb in {"write", "delete"}:
+            return ReadOnlyStorageError(text, hint=_HINTS[Kind.DENIED])
+        return StorageError(text, hint=_HINTS.get(self.kind, ""))
+
+
+def fault_by_answer(status: int | None, code: str, message: str = "") -> Fault:
+    """What an answer of the server means; its code says more than its status."""
+    kind = KINDS_BY_CODE.get(code)
+    if kind is None:
+        kind = _KINDS_BY_STATUS.get(status or 0, Kind.OTHER)
+        if kind is Kind.OTHER and (status or 0) >= _SERVER_STATUS:
+            kind = Kind.SERVER
+    known = kind in {Kind.MISSING, Kind.EXISTS}
+    words = (
+        "" if known else ": ".join(word for word in (code or str(status or ""), message) if word)
+    )
+    return Fault(kind, words, status)
+
+
+_STATUS = re.compile(r"status code: (\d+)")
+_CODE = re.compile(r"<Code>\s*(\w+)\s*</Code>")
+_MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
+_TLS_WORDS = ("InvalidCertificate", "invalid peer certificate", "UnknownIssuer", "UnknownCA")
+
+
+def fault_by_text(text: str) -> Fault:
+    """What obstore's text of an error means: it has no fields to ask."""
+    found = _STATUS.search(text)
+    if found is not None:
+        code, message = _CODE.search(text), _MESSAGE.search(text)
+        return fault_by_answer(
+            int(found[1]), code[1] if code else "", message[1] if message else ""
+        )
+    for words, kind, detail in (
+        (_TLS_WORDS, Kind.TLS, ""),
+        (("InvalidContentType", "CorruptMessage"), Kind.PROTOCOL, "it does not answer to https"),
+        (("lookup address", "dns error", "Name or service"), Kind.CONNECTION, "no such host"),
+        (("Connection refused", "ConnectionRefused"), Kind.CONNECTION, "connection refused"),
+        (("NotPartial",), Kind.WHOLE_ONLY, ""),
+        (("kind: Timeout", "TimedOut", "timed out"), Kind.TIMEOUT, ""),
+        (("Parse(", "InvalidHeader", "invalid HTTP"), Kind.PROTOCOL, ""),
+        (("credential",), Kind.CREDENTIALS, text.splitlines()[0]),
+        (("IncompleteMessage", "ConnectionReset", "BrokenPipe"), Kind.CONNECTION, "it broke off"),
+        (("kind: ", "error decoding response body"), Kind.CONNECTION, ""),
+    ):
+        if any(word in text for word in words):
+            return Fault(kind, detail)
+    return Fault(Kind.OTHER, text.splitlines()[0] if text else "")

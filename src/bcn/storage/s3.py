@@ -1,0 +1,293 @@
+"""S3 and what speaks it: obstore moves bytes, botocore does what obstore cannot.
+
+obstore lists no name that it cannot spell (`a//b`, `..`, control characters) and drops slashes at
+the end; it has no uploads in parts that must be new. botocore takes every name as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import unquote_plus
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import S3Store
+
+from bcn.storage.bucket import Buffer, Facts, Listed, Piece, Range, UnfinishedUpload
+from bcn.storage.fault import Fault, Kind, fault_by_answer, fault_by_text
+from bcn.storage.s3_connection import S3Connection
+from bcn.storage.s3_settings import S3Settings
+
+_MARK = "bcn-write"
+# What obstore refuses or would change: empty segments, dots, ASCII control characters. A back slash
+# it knows, but not every server does; what goes by botocore is looked at after it was written.
+_ODD = re.compile(r"\A\Z|//|\A/|/\Z|(?:\A|/)\.\.?(?:/|\Z)|[\x00-\x1f\x7f\\]")
+
+
+def is_odd(name: str) -> bool:
+    """Whether a name is not for obstore."""
+    return _ODD.search(name) is not None
+
+
+class S3Bucket:
+    """One bucket, by one set of properties. Connections are kept; any thread may use it."""
+
+    scheme = "s3"
+
+    def __init__(self, name: str, properties: Mapping[str, str]) -> None:
+        self.name = name
+        settings = S3Settings(name, properties)
+        self.service = settings.service
+        self.connection = S3Connection(settings)
+        self._ask, self._move = self.connection.ask, self.connection.move
+
+    # reading
+
+    def get(self, name: str) -> memoryview:
+        """All bytes."""
+        if is_odd(name):
+            data: memoryview = self._ask("get", "get_object", Key=name)["Data"]
+            return data
+        return self._move("get", lambda store: memoryview(obstore.get(store, name).bytes()))
+
+    def get_range(self, name: str, span: Range) -> Piece:
+        """Some bytes."""
+        if is_odd(name):
+            return self._get_odd_range(name, span)
+        options: Any = {"range": (span.start, span.end)}
+        if span.tag is not None:
+            options["if_match"] = span.tag
+
+        def get(store: S3Store) -> Piece:
+            answer = obstore.get(store, name, options=options)
+            meta = answer.meta
+            return Piece(memoryview(answer.bytes()), meta["size"], meta["e_tag"] or "")
+
+        try:
+            return self._move("get", get)
+        except Fault as fault:
+            raise _changed(fault) from None
+
+    def _get_odd_range(self, name: str, span: Range) -> Piece:
+        more = {} if span.tag is None else {"IfMatch": span.tag}
+        try:
+            answer = self._ask(
+                "get", "get_object", Key=name, Range=f"bytes={span.start}-{span.end - 1}", **more
+            )
+        except Fault as fault:
+            raise _changed(fault) from None
+        if "ContentRange" not in answer:
+            raise Fault(Kind.WHOLE_ONLY)
+        size_bytes = int(answer["ContentRange"].rpartition("/")[2])
+        return Piece(answer["Data"], size_bytes, answer["ETag"])
+
+    def stream(self, name: str) -> Iterator[memoryview]:
+        """All bytes, one after the other."""
+        if is_odd(name):
+            yield self.get(name)
+            return
+        answer = self._move("get", lambda store: obstore.get(store, name))
+        try:
+            for chunk in answer.stream():
+                yield memoryview(chunk)
+        except (BaseError, OSError) as error:
+            raise fault_by_text(str(error)) from None
+
+    def find(self, name: str) -> Facts | None:
+        """What is there; the bucket's absence is no answer."""
+        try:
+            if is_odd(name):
+                answer = self._ask("head", "head_object", Key=name)
+                tag, version = answer["ETag"], answer.get("VersionId")
+                return _facts(answer["ContentLength"], tag, version)
+            meta = self._move("head", lambda store: obstore.head(store, name))
+            return _facts(meta["size"], meta["e_tag"], meta["version"])
+        except Fault as fault:
+            if fault.kind is Kind.MISSING:
+                self._see_bucket(name)
+                return None
+            if fault.kind in {Kind.DENIED, Kind.REGION, Kind.OTHER}:
+                self._explain(name)  # an answer to HEAD has no words
+            raise
+
+    def _see_bucket(self, name: str) -> None:
+        """Raises Fault NO_BUCKET."""
+        if not self.connection.is_seen:
+            self._explain(name)
+            self.connection.is_seen = True
+
+    def _explain(self, name: str) -> None:
+        """Ask for a byte of an object, for the words of the refusal. Raises Fault."""
+        try:
+            self._ask("get", "get_object", Key=name, Range="bytes=0-0")
+        except Fault as fault:
+            if fault.kind not in {Kind.MISSING, Kind.RANGE}:
+                raise
+
+    def find_mark(self, name: str) -> str | None:
+        """The mark of the write that made an object."""
+        try:
+            answer = self._ask("head", "head_object", Key=name)
+        except Fault as fault:
+            if fault.kind is Kind.MISSING:
+                return None
+            raise
+        mark: str | None = answer.get("Metadata", {}).get(_MARK)
+        return mark
+
+    def list(self, prefix: str, limit: int | None = None) -> Iterator[Listed]:
+        """Objects whose names begin with the prefix; pages are fetched as they are needed."""
+        more: dict[str, Any] = {} if limit is None else {"MaxKeys": limit}
+        while True:
+            answer = self._ask("list", "list_objects_v2", Prefix=prefix, **more)
+            for item in answer.get("Contents", ()):
+                yield Listed(item["Key"], item["Size"], item["LastModified"].timestamp())
+            if limit is not None or not answer.get("IsTruncated"):
+                return
+            more["ContinuationToken"] = answer["NextContinuationToken"]
+
+    # writing
+
+    def put(self, name: str, data: Buffer, mark: str, *, create_only: bool) -> None:
+        """Store an object."""
+        if is_odd(name):
+            more = {"IfNoneMatch": "*"} if create_only else {}
+            self._ask("put", "put_object", Key=name, Body=data, Metadata={_MARK: mark}, **more)
+            self._check_spelling(name)
+            return
+        self._move(
+            "put",
+            lambda store: obstore.put(
+                store,
+                name,
+                data,
+                attributes={_MARK: mark},
+                use_multipart=False,
+                mode="create" if create_only else "overwrite",
+            ),
+        )
+
+    def _check_spelling(self, name: str) -> None:
+        """Some servers take `a//b` and store `a/b`: Fault KEY, and what they stored is removed."""
+        if any(item.name == name for item in self.list(name, limit=1)):
+            return
+        self._ask("delete", "delete_object", Key=name)
+        raise Fault(Kind.KEY, "it would store it under another name")
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Remove objects, a thousand a request where the server can."""
+        if len(names) == 1 and not is_odd(names[0]):
+            try:
+                self._move("delete", lambda store: obstore.delete(store, names[0]))
+            except Fault as fault:
+                if fault.kind is not Kind.MISSING:
+                    raise
+        elif names:
+            self._delete_many(names)
+
+    def _delete_many(self, names: Sequence[str]) -> None:
+        keys = {"Objects": [{"Key": name} for name in names], "Quiet": True}
+        try:
+            answer = self._ask("delete", "delete_objects", Delete=keys)
+        except Fault as fault:
+            if fault.kind is not Kind.UNSUPPORTED:
+                raise
+            for name in names:
+                self._ask("delete", "delete_object", Key=name)
+            return
+        for failed in answer.get("Errors", ()):
+            raise fault_by_answer(None, failed.get("Code", ""), failed.get("Message", ""))
+
+    # parts
+
+    def begin_upload(self, name: str, mark: str) -> S3Upload:
+        """Begin an object in parts."""
+        answer = self._ask("upload", "create_multipart_upload", Key=name, Metadata={_MARK: mark})
+        return S3Upload(self, name, answer["UploadId"], mark)
+
+    def iter_uploads(self, prefix: str) -> Iterator[UnfinishedUpload]:
+        """Uploads that were begun and not ended."""
+        more: dict[str, Any] = {}
+        while True:
+            answer = self._ask(
+                "list", "list_multipart_uploads", Prefix=prefix, EncodingType="url", **more
+            )
+            for item in answer.get("Uploads", ()):
+                started = item["Initiated"].timestamp()
+                yield UnfinishedUpload(unquote_plus(item["Key"]), item["UploadId"], started)
+            if not answer.get("IsTruncated"):
+                return
+            more["KeyMarker"] = answer["NextKeyMarker"]
+            more["UploadIdMarker"] = answer["NextUploadIdMarker"]
+
+    def find_upload(self, name: str, upload_id: str) -> int | None:
+        """Bytes of the parts of an unfinished upload."""
+        size_bytes = 0
+        more: dict[str, Any] = {}
+        try:
+            while True:
+                answer = self._ask("list", "list_parts", Key=name, UploadId=upload_id, **more)
+                size_bytes += sum(int(part["Size"]) for part in answer.get("Parts", ()))
+                if not answer.get("IsTruncated"):
+                    return size_bytes
+                more = {"PartNumberMarker": answer["NextPartNumberMarker"]}
+        except Fault as fault:
+            if fault.kind in {Kind.NO_UPLOAD, Kind.MISSING}:
+                return None
+            raise
+
+    def abort_upload(self, name: str, upload_id: str) -> None:
+        """Remove an unfinished upload."""
+        try:
+            self._ask("upload", "abort_multipart_upload", Key=name, UploadId=upload_id)
+        except Fault as fault:
+            if fault.kind not in {Kind.NO_UPLOAD, Kind.MISSING}:
+                raise
+
+
+class S3Upload:
+    """A large object on its way in parts."""
+
+    def __init__(self, bucket: S3Bucket, name: str, upload_id: str, mark: str) -> None:
+        self._bucket = bucket
+        self._name = name
+        self._id = upload_id
+        self._mark = mark
+        self._tags: dict[int, str] = {}
+
+    def send(self, number: int, data: Buffer) -> None:
+        """Store a part."""
+        ask = partial(
+            self._bucket.connection.ask, "put", "upload_part", Key=self._name, UploadId=self._id
+        )
+        self._tags[number] = ask(PartNumber=number, Body=data)["ETag"]
+
+    def finish(self, *, create_only: bool) -> None:
+        """Make the object appear."""
+        parts = [{"PartNumber": number, "ETag": tag} for number, tag in sorted(self._tags.items())]
+        more = {"IfNoneMatch": "*"} if create_only else {}
+        self._bucket.connection.ask(
+            "upload",
+            "complete_multipart_upload",
+            Key=self._name,
+            UploadId=self._id,
+            MultipartUpload={"Parts": parts},
+            **more,
+        )
+
+    def abort(self) -> None:
+        """Remove all parts."""
+        self._bucket.abort_upload(self._name, self._id)
+
+
+def _facts(size_bytes: int, tag: str | None, version: str | None) -> Facts:
+    """The tag is a digest of the bytes for most writers, and new with every write for the rest."""
+    words = ((tag or "").strip('"'), str(size_bytes), version if version != "null" else None)
+    return Facts(size_bytes, "-".join(word for word in words if word))
+
+
+def _changed(fault: Fault) -> Fault:
+    return Fault(Kind.CHANGED) if fault.kind is Kind.EXISTS else fault
