@@ -293,12 +293,12 @@ STORING = (
         "derived-after-pit",
         "documents that repeat PITs are written after the PIT",
         "backup/run.py",
-        "            publish(repository, begun.lease, manifest)\n"
+        "            publish(repository, lease, manifest)\n"
         "            properties = self._catalog.public_properties()\n"
-        "            write_derived(repository, manifest, begun.parent, properties, entries)\n",
+        "            write_derived(repository, manifest, start.parent, properties, entries)\n",
         "            properties = self._catalog.public_properties()\n"
-        "            write_derived(repository, manifest, begun.parent, properties, entries)\n"
-        "            publish(repository, begun.lease, manifest)\n",
+        "            write_derived(repository, manifest, start.parent, properties, entries)\n"
+        "            publish(repository, lease, manifest)\n",
         (_TABLES + "test_a_writer_that_lost_its_lease_publishes_nothing",),
     ),
     Mutant(
