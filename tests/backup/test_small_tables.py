@@ -19,6 +19,7 @@ from bcn.errors import (
 from bcn.model import PitId, TableId
 from bcn.repository import layout
 from bcn.repository.lease import find_held_lease
+from bcn.storage.local import LocalStorage
 from tests.support.compare.avro import AvroFile
 from tests.support.product import digest_tree
 from tests.support.small import (
@@ -213,11 +214,21 @@ def _leave(small: SmallPlace, table: SmallTable, data: bytes) -> Path:
     return path
 
 
-def test_what_a_killed_run_left_is_adopted_if_it_is_the_same(small: SmallPlace) -> None:
+def test_what_a_killed_run_left_is_adopted_if_it_is_the_same(
+    small: SmallPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its bytes are not moved again to find that out."""
     table = small.add(2)
     left = _leave(small, table, table.path("data/f0.parquet").read_bytes())
     before = left.stat().st_mtime_ns
+    begun: list[str] = []
+    begin = LocalStorage.open_writer
+    monkeypatch.setattr(
+        LocalStorage, "open_writer", lambda self, key: begun.append(key) or begin(self, key)
+    )
     report = small.backup()
+    assert begun
+    assert not [key for key in begun if key.endswith("f0.parquet")]
     assert report.files_adopted == 1
     assert left.stat().st_mtime_ns == before
     assert small.differences(table, small.restore()) == []

@@ -26,8 +26,10 @@ def storage(tmp_path: Path) -> LocalStorage:
 def test_a_copy_has_the_bytes_and_digest_of_its_source(storage: LocalStorage, size: int) -> None:
     data = os.urandom(size)
     storage.write_once("source", data)
-    expected = Copied(size, hashlib.sha256(data).digest())
-    assert Transfer().copy(storage, "source", storage, "folder/target") == expected
+    version = storage.find_stat("source").version
+    expected = Copied(size, hashlib.sha256(data).digest(), version)
+    copied = Transfer().copy(storage, "source", storage, "folder/target")
+    assert (copied, copied.version) == (expected, version)
     assert storage.read("folder/target") == data
     assert Transfer().hash(storage, "source") == expected
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NoReturn
 
 import pyarrow as pa
 
@@ -48,7 +49,6 @@ class _Source:
 class _Stored:
     key: str
     content: Copied
-    source_version: str
     copied: bool
 
 
@@ -61,29 +61,31 @@ class _Copier:
         self._pit = run.pit
         self._transfer = transfer
 
-    def copy(self, location: str, key: str) -> _Stored:
-        """Store one source file. Raises MissingSourceFileError, StorageError."""
-        source = _Source(location, *self._stores.resolve(location))
-        stat = source.storage.find_stat(source.key)
-        if stat is None:
-            raise MissingSourceFileError(f"{location} is missing")
-        for candidate in (key, layout.alternative_data_key(key, self._pit)):
-            stored = self._try_key(source, candidate)
-            if stored is not None:
-                content, copied = stored
-                return _Stored(candidate, content, stat.version, copied)
-        raise StorageError(f"{key} is taken by other bytes, and so is the key beside it")
+    def copy(self, location: str, key: str, *, is_free: bool) -> _Stored:
+        """Store one source file; a free key is not looked at.
 
-    def _try_key(self, source: _Source, key: str) -> tuple[Copied, bool] | None:
+        Raises MissingSourceFileError, StorageError.
+        """
+        source = _Source(location, *self._stores.resolve(location))
+        try:
+            return (
+                self._try_key(source, key, is_free=is_free)
+                or self._try_key(source, layout.alternative_data_key(key, self._pit))
+                or _refuse(key)
+            )
+        except MissingKeyError:
+            raise MissingSourceFileError(f"{location} is missing") from None
+
+    def _try_key(self, source: _Source, key: str, *, is_free: bool = False) -> _Stored | None:
         """Copy to the key, or adopt what is there if it is the same; None if other bytes are."""
-        if self._repository.find_stat(key) is None:
+        if is_free or self._repository.find_stat(key) is None:
             try:
-                return self._write(source, key), True
+                return _Stored(key, self._write(source, key), copied=True)
             except KeyExistsError:
                 pass  # another attempt of this task was quicker
         content = self._transfer.hash(source.storage, source.key)
         if self._transfer.hash(self._repository, key) == content:
-            return content, False
+            return _Stored(key, content, copied=False)
         return None
 
     def _write(self, source: _Source, key: str) -> Copied:
@@ -95,6 +97,10 @@ class _Copier:
             if source.storage.find_stat(source.key) is not None:
                 raise _RepositoryWriteError(error, source.location) from error
             raise
+
+
+def _refuse(key: str) -> NoReturn:
+    raise StorageError(f"{key} is taken by other bytes, and so is the key beside it")
 
 
 def copy_chunks(task: CopyTask) -> CopyResult:
@@ -124,6 +130,7 @@ class _Copying:
         repository = open_storage(task.run.repository)
         self._copier = _Copier(repository, task.run, Transfer(Pace(task.bytes_per_second)))
         self._meter = Meter(task.meter, task.number)
+        self._untouched = task.untouched
         self._ids = {number: recipe.object_id for number, recipe in task.tables.items()}
         self._spellings = {
             (number, root.id): root.spelling
@@ -148,7 +155,9 @@ class _Copying:
         location = f"{self._spellings[table_no, root_id]}/{path}"
         try:
             key = layout.data_key(self._ids[table_no], root_id, path)
-            return _CopiedRow(table_no, root_id, path, self._copier.copy(location, key))
+            is_free = table_no in self._untouched
+            stored = self._copier.copy(location, key, is_free=is_free)
+            return _CopiedRow(table_no, root_id, path, stored)
         except BcnError as error:
             return failure(table_no, error, location)
 
@@ -195,7 +204,7 @@ def _copied_table(rows: list[_CopiedRow], pit: PitId) -> pa.Table:
             "size_bytes": sizes,
             "sha256": [row.stored.content.sha256 for row in rows],
             "stored_size_bytes": sizes,
-            "source_version": [row.stored.source_version for row in rows],
+            "source_version": [row.stored.content.version for row in rows],
             "first_pit": [str(pit)] * len(rows),
             "copied": [row.stored.copied for row in rows],
         },

@@ -210,6 +210,7 @@ class Round:
             for number, (files, size_bytes) in result.files_by_table.items():
                 before = self.outcome.planned.get(number, (0, 0))
                 self.outcome.planned[number] = (before[0] + files, before[1] + size_bytes)
+        self._untouched = frozenset[int]().union(*(result.untouched for result in results))
         return [chunk for result in results for chunk in result.chunks]
 
     def _group_task(self, group: Group) -> GroupTask:
@@ -237,6 +238,7 @@ class Round:
                     number,
                     bin_,
                     _needed(bin_, self._group_tasks),
+                    self._untouched,
                     rate / slots if rate else None,
                     meter,
                 )

@@ -70,7 +70,8 @@ def plan_group(task: GroupTask) -> PlanResult:
     for name in KNOWN_COLUMNS:
         rows = rows.append_column(_ROWS_SCHEMA.field(name), columns[name])
     save_part(scratch, rows_key(task.run, task.group.number), rows.cast(_ROWS_SCHEMA))
-    return _save_plan(task, scratch, _distinct(rows.filter(pc.is_null(rows["key"]))))
+    untouched = _untouched(task, repository, known)
+    return _save_plan(task, scratch, _distinct(rows.filter(pc.is_null(rows["key"]))), untouched)
 
 
 def _of_tables(rows: pa.Table, tables: Mapping[int, TableRecipe]) -> pa.Table:
@@ -106,6 +107,15 @@ def _known_files(task: GroupTask, repository: Storage) -> pa.Table:
     return known.take(np.arange(known.num_rows)[::-1])  # of a path used twice, the latest counts
 
 
+def _untouched(task: GroupTask, repository: Storage, known: pa.Table) -> frozenset[int]:
+    """Tables of which nothing is stored, not even by a run that was killed: their keys are free."""
+    fresh = set(task.tables) - set(pc.unique(known["table_no"]).to_pylist())
+    prefixes = {number: layout.data_prefix(task.tables[number].object_id) for number in fresh}
+    return frozenset(
+        number for number in fresh if next(repository.iter_keys(prefixes[number]), None) is None
+    )
+
+
 def _distinct(rows: pa.Table) -> pa.Table:
     """One row a file."""
     names = identities(rows, FILE_IDENTITY)
@@ -117,7 +127,9 @@ def _distinct(rows: pa.Table) -> pa.Table:
     return rows.take(firsts)
 
 
-def _save_plan(task: GroupTask, scratch: Storage, files: pa.Table) -> PlanResult:
+def _save_plan(
+    task: GroupTask, scratch: Storage, files: pa.Table, untouched: frozenset[int]
+) -> PlanResult:
     sizes = _sizes(files, task)
     order = np.argsort(-sizes, kind="stable")
     sizes = sizes[order]
@@ -133,7 +145,7 @@ def _save_plan(task: GroupTask, scratch: Storage, files: pa.Table) -> PlanResult
     counts = np.bincount(numbers, minlength=least)
     bytes_ = np.bincount(numbers, weights=sizes, minlength=least)
     by_table = {number: (int(counts[number]), int(bytes_[number])) for number in task.tables}
-    return PlanResult(chunks, len(sizes), int(sizes.sum()), by_table)
+    return PlanResult(chunks, len(sizes), int(sizes.sum()), by_table, untouched)
 
 
 def _sizes(files: pa.Table, task: GroupTask) -> NDArray[np.int64]:

@@ -166,6 +166,7 @@ class PlanResult:
     files: int
     size_bytes: int
     files_by_table: Mapping[int, tuple[int, int]]
+    untouched: frozenset[int]  # tables of which nothing at all is stored yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,7 @@ class CopyTask:
     number: int
     chunks: tuple[Chunk, ...]
     tables: Mapping[int, TableRecipe]
+    untouched: frozenset[int]
     bytes_per_second: float | None
     meter: MeterAddress | None
 

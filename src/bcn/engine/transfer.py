@@ -91,7 +91,7 @@ class Transfer:
                 writer.write(piece)
                 size_bytes += len(piece)
             writer.commit()
-        return Copied(size_bytes, digest.digest())
+        return Copied(size_bytes, digest.digest(), reader.stat.version)
 
     def hash(self, storage: Storage, key: str) -> Copied:
         """Size and digest of a file. Raises MissingKeyError."""
@@ -100,7 +100,7 @@ class Transfer:
             for piece in self._pieces(reader):
                 digest.update(piece)
                 size_bytes += len(piece)
-        return Copied(size_bytes, digest.digest())
+        return Copied(size_bytes, digest.digest(), reader.stat.version)
 
     def _pieces(self, reader: Reader) -> Iterator[memoryview]:
         buffer = self._buffer
@@ -113,7 +113,8 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What went through."""
+    """What went through, and the version it was read at, which no two storages share."""
 
     size_bytes: int
     sha256: bytes
+    version: str = field(compare=False)

@@ -60,9 +60,14 @@ def named_id(kind: str, catalog: str, table: TableId, location: str) -> str:
     return "n-" + digest.hexdigest()[:16]
 
 
+def data_prefix(object_id: str) -> str:
+    """Where all files of an object are stored."""
+    return f"{DATA_PREFIX}{_segment(object_id, _UNSAFE)}/"
+
+
 def data_key(object_id: str, root_id: int, path: str) -> str:
     """Where a file of an object is stored, unless that key is taken by other bytes."""
-    prefix = f"{DATA_PREFIX}{_segment(object_id, _UNSAFE)}/r{root_id}/"
+    prefix = f"{data_prefix(object_id)}r{root_id}/"
     key = prefix + "/".join(_segment(part, _UNSAFE) for part in path.split("/"))
     return key if len(key) <= _MAX_KEY_BYTES else prefix + _hashed(path)
 

@@ -85,14 +85,14 @@ class LocalStorage:
     def read(self, key: str) -> bytes:
         """All bytes of a key."""
         path = self._path(key)
-        with _translated(path, "read"), open(_open_file(path), "rb", buffering=0) as file:
+        with _translated(path, "read"), open(_open_file(path)[0], "rb", buffering=0) as file:
             return file.readall()
 
     def open_reader(self, key: str) -> _LocalReader:
         """The bytes of a key as a stream."""
         path = self._path(key)
         with _translated(path, "read"):
-            return _LocalReader(_open_file(path), path)
+            return _LocalReader(*_open_file(path), path)
 
     def open_writer(self, key: str) -> _LocalWriter:
         """Begin a key in an unnamed file, or a temporary one where there are none."""
@@ -137,7 +137,7 @@ class LocalStorage:
             raise storage_error(error, path, "look at") from error
         if stat_module.S_ISDIR(found.st_mode):
             return None
-        return Stat(found.st_size, f"{found.st_size}-{found.st_mtime_ns}")
+        return _stat_of(found)
 
     def iter_keys(self, prefix: str) -> Iterator[str]:
         """All keys under the prefix, without temporary files."""
@@ -217,14 +217,18 @@ def sync_mount(descriptor: int) -> None:
         raise OSError(code, os.strerror(code))
 
 
-def _open_file(path: str) -> int:
+def _stat_of(found: os.stat_result) -> Stat:
+    return Stat(found.st_size, f"{found.st_size}-{found.st_mtime_ns}")
+
+
+def _open_file(path: str) -> tuple[int, os.stat_result]:
     """A file open for reading. A pipe or a device is none: reading it could wait for ever."""
     descriptor = os.open(_encode(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    mode = os.fstat(descriptor).st_mode
-    if stat_module.S_ISREG(mode):
-        return descriptor
+    found = os.fstat(descriptor)
+    if stat_module.S_ISREG(found.st_mode):
+        return descriptor, found
     os.close(descriptor)
-    code = errno.EISDIR if stat_module.S_ISDIR(mode) else errno.EINVAL
+    code = errno.EISDIR if stat_module.S_ISDIR(found.st_mode) else errno.EINVAL
     raise OSError(code, os.strerror(code) if code == errno.EISDIR else "not a file")
 
 
@@ -256,9 +260,11 @@ def _write_direct(descriptor: int, data: bytes | memoryview) -> bool:
 
 
 class _LocalReader:
-    def __init__(self, descriptor: int, path: str) -> None:
+    def __init__(self, descriptor: int, found: os.stat_result, path: str) -> None:
+        self.stat = _stat_of(found)
         self._descriptor = descriptor
         self._path = path
+        self._left = found.st_size
 
     def __enter__(self) -> _LocalReader:
         return self
@@ -267,13 +273,15 @@ class _LocalReader:
         os.close(self._descriptor)
 
     def readinto(self, buffer: memoryview) -> int:
-        filled = 0
+        """What a file grows by while it is read is not read."""
+        filled, wanted = 0, min(len(buffer), self._left)
         with _translated(self._path, "read"):
-            while filled < len(buffer):
-                count = os.readv(self._descriptor, [buffer[filled:]])
+            while filled < wanted:
+                count = os.readv(self._descriptor, [buffer[filled:wanted]])
                 if count == 0:
                     break
                 filled += count
+        self._left -= filled
         return filled
 
 

@@ -58,6 +58,9 @@ class Stat:
 class Reader(Protocol):
     """Bytes of one key from its start, piece by piece."""
 
+    stat: Stat
+    """Size and version of what is read."""
+
     def readinto(self, buffer: memoryview) -> int:
         """Fill the buffer from the front; fewer bytes than it holds, or 0, only at the end."""
 
