@@ -295,3 +295,10 @@ def test_removing_empty_folders_never_removes_a_key(storage: Storage, kind: str)
     assert list(storage.iter_keys("")) == []
     if kind != "seaweed":  # which keeps folders of its own for a while
         storage.write_once("a", b"x")  # no folder is in its way
+
+
+def test_a_reader_knows_the_size_and_version_of_what_it_reads(storage: Storage) -> None:
+    for size in (0, 1, CHUNK_BYTES + 1):
+        storage.write_once(f"key-{size}", b"x" * size)
+        with storage.open_reader(f"key-{size}") as reader:
+            assert reader.stat == storage.find_stat(f"key-{size}")

@@ -25,6 +25,7 @@ class Piece:
     data: memoryview
     size_bytes: int
     tag: str
+    version: str  # as Facts has it
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from bcn.errors import StorageError
 from bcn.storage.bucket import Bucket, Piece, Range, Upload
 from bcn.storage.fault import Fault, Kind
+from bcn.storage.protocol import Stat
 
 if TYPE_CHECKING:  # a writer is the storage's own
     from bcn.storage.cloud import CloudStorage
@@ -30,13 +31,21 @@ def open_stream(bucket: Bucket, name: str, place: str) -> CloudReader:
         first = bucket.get_range(name, Range(0, RANGE_BYTES))
     except Fault as fault:
         if fault.kind is Kind.RANGE:  # an empty object has no first byte
-            return CloudReader(iter(()), place)
+            return CloudReader(iter(()), _find_stat(bucket, name), place)
         if fault.kind is Kind.WHOLE_ONLY:
-            return CloudReader(bucket.stream(name), place)
+            return CloudReader(bucket.stream(name), _find_stat(bucket, name), place)
         raise
+    stat = Stat(first.size_bytes, first.version)
     if first.size_bytes == len(first.data):
-        return CloudReader(iter((first.data,)), place)
-    return CloudReader(_read_ahead(bucket, name, first), place)
+        return CloudReader(iter((first.data,)), stat, place)
+    return CloudReader(_read_ahead(bucket, name, first), stat, place)
+
+
+def _find_stat(bucket: Bucket, name: str) -> Stat:
+    facts = bucket.find(name)
+    if facts is None:
+        raise Fault(Kind.MISSING)
+    return Stat(facts.size_bytes, facts.version)
 
 
 def _read_ahead(bucket: Bucket, name: str, first: Piece) -> Iterator[memoryview]:
@@ -65,7 +74,8 @@ def _read_ahead(bucket: Bucket, name: str, first: Piece) -> Iterator[memoryview]
 class CloudReader:
     """Bytes of one object from its start."""
 
-    def __init__(self, pieces: Iterator[memoryview], place: str) -> None:
+    def __init__(self, pieces: Iterator[memoryview], stat: Stat, place: str) -> None:
+        self.stat = stat
         self._pieces = pieces
         self._place = place
         self._rest = memoryview(b"")

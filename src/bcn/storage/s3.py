@@ -64,7 +64,9 @@ class S3Bucket:
         def get(store: S3Store) -> Piece:
             answer = obstore.get(store, name, options=options)
             meta = answer.meta
-            return Piece(memoryview(answer.bytes()), meta["size"], meta["e_tag"] or "")
+            facts = _facts(meta["size"], meta["e_tag"], meta["version"])
+            data = memoryview(answer.bytes())
+            return Piece(data, facts.size_bytes, meta["e_tag"] or "", facts.version)
 
         try:
             return self._move("get", get)
@@ -82,7 +84,8 @@ class S3Bucket:
         if "ContentRange" not in answer:
             raise Fault(Kind.WHOLE_ONLY)
         size_bytes = int(answer["ContentRange"].rpartition("/")[2])
-        return Piece(answer["Data"], size_bytes, answer["ETag"])
+        facts = _facts(size_bytes, answer["ETag"], answer.get("VersionId"))
+        return Piece(answer["Data"], size_bytes, answer["ETag"], facts.version)
 
     def stream(self, name: str) -> Iterator[memoryview]:
         """All bytes, one after the other."""
