@@ -46,6 +46,7 @@ from bcn.storage.protocol import Access
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 _FEW = {"snapshots": "refs"}  # of a table's history: the answer need not have all of it
 _LOCATION = "location"
+_OF_THE_SERVER = ("auth.", "header.", "rest.", "ssl.")  # properties that no store needs
 _PATHS = {TABLE: "tables", VIEW: "views"}
 _NO_CHILDREN = {405, 406, 501}  # how servers without nested namespaces answer to a parent
 _Item = TypeVar("_Item")
@@ -69,8 +70,12 @@ class RestCatalog:
     def access(self) -> Access:
         """The properties in force, and what the server granted for single tables so far."""
         properties = self._client.config.properties
-        services = CatalogSettings(self.name, "rest", properties).access()
-        return Access(services.properties, self._grants)
+        services = {
+            key: value
+            for key, value in properties.items()
+            if "." in key and not key.startswith(_OF_THE_SERVER)
+        }
+        return Access(services, self._grants)
 
     def iter_namespaces(self) -> Iterator[tuple[str, ...]]:
         """Level by level, the namespaces of a level at once."""

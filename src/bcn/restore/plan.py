@@ -112,7 +112,10 @@ def _target_of(spelling: str, home: str, target: str, mapped: Sequence[Move]) ->
         if lies_under(spelling, move.old.rstrip("/")):
             return move.new.rstrip("/") + spelling[len(move.old.rstrip("/")) :]
     plain, base = plain_spelling(spelling), plain_spelling(home)
-    return target + plain[len(base) :] if lies_under(plain, base) else None
+    if not lies_under(plain, base):
+        return None
+    # Restored where it was, nothing moves: not even from one spelling to the other.
+    return spelling if target == home else target + plain[len(base) :]
 
 
 def plain_spelling(location: str) -> str:
