@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -40,6 +42,7 @@ class _S3:
 
 _SERVICES: Mapping[str, _Service] = {"s3": _S3(), "s3a": _S3(), "s3n": _S3()}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://[^/]")
+_GRANT_SECONDS = 240.0  # what is left of a grant must last for a file
 _SLASHES = re.compile("//+")
 
 
@@ -59,15 +62,24 @@ class Stores:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._opened: dict[str, Storage] = {}
+        self._opened: dict[tuple[str, str | None], tuple[Storage, float]] = {}
 
     def resolve(self, location: str) -> tuple[Storage, str]:
-        """The storage that holds a location, and the location's key there."""
-        service = _find_service(location)
+        """The storage that holds a location, and the location's key there.
+
+        What a catalog grants for a table is asked for anew before it ends.
+        """
+        service, grants = _find_service(location), self._access.grants
         place, key = ("/", local_path(location)[1:]) if service is None else service.split(location)
-        if place not in self._opened:
-            self._opened[place] = open_storage(self._access.spec(place))
-        return self._opened[place], key
+        scope = None if grants is None or service is None else grants.find_scope(location)
+        storage, ends_at = self._opened.get((place, scope), (None, 0.0))
+        if storage is None or ends_at < time.time() + _GRANT_SECONDS:
+            granted = {} if grants is None or scope is None else grants.properties(location)
+            properties = {**self._access.properties, **granted}
+            storage = open_storage(StorageSpec(place, properties))
+            ends_at = math.inf if grants is None or not granted else grants.ends_at(location)
+            self._opened[place, scope] = storage, ends_at
+        return storage, key
 
 
 def flush_places(locations: Iterable[str]) -> None:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 Resolve = Callable[[str], Path]
 
+MIRRORS: dict[str, Path] = {}
+"""Folders that hold the same files as places that are not local (`s3://bucket`)."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -41,7 +44,13 @@ class Moves:
 
 
 def local_path(location: str) -> Path:
-    """Where a location of the local file system is: `/x`, `file:/x` and `file:///x` alike."""
+    """Where a location of the local file system is: `/x`, `file:/x` and `file:///x` alike.
+
+    Where a location of another place is mirrored.
+    """
+    for place, folder in MIRRORS.items():
+        if location.startswith(f"{place}/"):
+            return folder / location.removeprefix(f"{place}/")
     bare = location.removeprefix("file:")
     if bare.startswith("///"):
         bare = bare[2:]

@@ -1,0 +1,179 @@
+"""Tables and repositories in buckets: there and back, with the source gone."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from bcn.backup.run import BackupRequest, run_backup
+from bcn.errors import RepositoryLockedError
+from bcn.model import PitId, TableId
+from bcn.repository.lease import LeaseSettings, Lessor
+from bcn.repository.repository import Scope, create_repository, open_repository
+from bcn.storage.open import open_storage
+from bcn.storage.protocol import StorageSpec
+from tests.support.s3 import (
+    CloudProduct,
+    Mirrored,
+    add_twins,
+    differences,
+    mirrored,
+    sql_catalog,
+)
+from tests.support.servers import SECRET_KEY, S3Server
+from tests.support.small import AtPhase, InProcess
+
+SCOPE = Scope("source")
+
+
+@pytest.fixture
+def warehouse(minio: S3Server, tmp_path: Path) -> Iterator[Mirrored]:
+    with mirrored(minio, tmp_path / "mirror") as place:
+        yield place
+
+
+@pytest.fixture
+def bucket(minio: S3Server) -> StorageSpec:
+    """Where the repository is."""
+    return StorageSpec(f"s3://{minio.make_bucket()}/backups/repository", minio.properties)
+
+
+def _product(
+    tmp_path: Path, source: str, target: str, repository: StorageSpec, server: S3Server
+) -> CloudProduct:
+    catalogs = {
+        name: sql_catalog(name, tmp_path / f"{name}.db", place, server.properties)
+        for name, place in (("source", source), ("target", target))
+    }
+    return CloudProduct(Path(), catalogs, InProcess(), repository)
+
+
+def test_tables_come_back_from_another_bucket(
+    warehouse: Mirrored, bucket: StorageSpec, minio: S3Server, tmp_path: Path
+) -> None:
+    place = f"{warehouse.location}/warehouse"
+    product = _product(tmp_path, place, f"{warehouse.location}/restored", bucket, minio)
+    tables = add_twins(product, "source", place)
+    warehouse.upload()
+    first, second = product.backup(SCOPE), product.backup()
+    assert first.files_copied > 10
+    assert second.files_copied == 0
+    warehouse.empty()
+    report = product.restore(target_catalog="target")
+    assert {table.table for table in report.tables} == {
+        TableId(("db",), "two"),
+        TableId(("db",), "three"),
+    }
+    warehouse.download()
+    assert differences(tables, report) == []
+    keys = warehouse.keys()
+    assert all(key.startswith("restored/db/") for key in keys)
+    assert not any("bcn-restore" in key or "bcn-tmp" in key for key in keys)
+
+
+def test_a_local_table_goes_to_a_bucket_and_back(
+    warehouse: Mirrored, bucket: StorageSpec, minio: S3Server, tmp_path: Path
+) -> None:
+    local = str(tmp_path / "local")
+    product = _product(tmp_path, local, f"{warehouse.location}/restored", bucket, minio)
+    tables = add_twins(product, "source", local)
+    product.backup(SCOPE)
+    (tmp_path / "local").rename(tmp_path / "away")
+    up = product.restore(target_catalog="target")
+    warehouse.download()
+    (tmp_path / "away").rename(tmp_path / "local")
+    assert differences(tables, up) == []
+    places = [table.metadata_location for table in up.tables]
+    assert all(place.startswith(f"{warehouse.location}/restored/db/") for place in places)
+
+    back = StorageSpec(str(tmp_path / "repository"))
+    product = _product(tmp_path, local, str(tmp_path / "again"), back, minio)
+    product.catalogs = {
+        "source": sql_catalog("target", tmp_path / "target.db", "s3://x", minio.properties),
+        "target": sql_catalog("target", tmp_path / "again.db", str(tmp_path / "again"), {}),
+    }
+    product.backup(Scope("source"))
+    warehouse.empty()
+    down = product.restore(target_catalog="target")
+    sources = {table.table.name: table.metadata_location for table in up.tables}
+    assert differences(sources, down) == []
+
+
+def test_no_secret_is_stored(
+    warehouse: Mirrored, bucket: StorageSpec, minio: S3Server, tmp_path: Path
+) -> None:
+    place = f"{warehouse.location}/warehouse"
+    product = _product(tmp_path, place, place, bucket, minio)
+    add_twins(product, "source", place)
+    warehouse.upload()
+    product.backup(SCOPE)
+    storage = open_storage(bucket)
+    keys = list(storage.iter_keys(""))
+    assert len(keys) > 20
+    assert not [key for key in keys if SECRET_KEY.encode() in storage.read(key)]
+    assert SECRET_KEY not in repr((product.spec, product.open("source").access, product.catalogs))
+
+
+def test_a_second_writer_is_locked_out_while_the_first_works(
+    warehouse: Mirrored, bucket: StorageSpec, minio: S3Server, tmp_path: Path
+) -> None:
+    place = f"{warehouse.location}/warehouse"
+    product = _product(tmp_path, place, place, bucket, minio)
+    add_twins(product, "source", place)
+    warehouse.upload()
+    create_repository(bucket, None, datetime.now(UTC))
+    refused: list[int] = []
+
+    def intrude() -> None:
+        with pytest.raises(RepositoryLockedError) as caught:
+            product.backup(SCOPE)
+        refused.append(caught.value.exit_code)
+
+    request = BackupRequest(bucket, SCOPE)
+    now = partial(datetime.now, UTC)
+    run_backup(request, product.open, product.engine, now, AtPhase("copying", intrude))
+    assert refused == [11]
+    assert len(open_repository(bucket).pit_ids()) == 1
+
+
+def _take(spec: StorageSpec, number: int, start: Barrier, end: Barrier) -> None:
+    """Exit code 0 for the one who got the lease, 11 for the others."""
+    lessor = Lessor(open_storage(spec), LeaseSettings(), partial(datetime.now, UTC))
+    lessor.wait_until_free(0.0, lambda _: None)
+    pit = PitId.parse(f"20260101T00000{number}.000000Z")
+    start.wait(timeout=60)
+    try:
+        with lessor.hold(pit, f"pit-{number}", None) as lease:
+            end.wait(timeout=60)
+            lease.publish(b"done")
+    except RepositoryLockedError as error:
+        end.wait(timeout=60)
+        sys.exit(error.exit_code)
+
+
+@pytest.mark.parametrize("server", ["minio", "seaweed"])
+def test_of_processes_that_race_for_the_lease_one_wins(
+    server: str, request: pytest.FixtureRequest
+) -> None:
+    found: S3Server = request.getfixturevalue(server)
+    spec = StorageSpec(f"s3://{found.make_bucket()}/repository", found.properties)
+    context = multiprocessing.get_context("spawn")
+    start, end = context.Barrier(3), context.Barrier(3)
+    processes = [
+        context.Process(target=_take, args=(spec, number, start, end)) for number in range(3)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(timeout=90)
+    assert sorted(process.exitcode or 0 for process in processes) == [0, 11, 11]
+    storage = open_storage(spec)
+    winner = [process.exitcode for process in processes].index(0)
+    assert [key for key in storage.iter_keys("") if key.startswith("pit-")] == [f"pit-{winner}"]
