@@ -73,6 +73,7 @@ def test_no_error_about_the_environment_repeats_a_value(tmp_path: Path) -> None:
     "key",
     [
         "s3.secret-access-key", "s3.access-key-id", "s3.session-token", "token", "credential",
+        "header.X-Auth", "header.Authorization", "ugi",
         "PASSWORD", "jdbc.password", "adls.sas-token", "adls.account-key", "gcs.oauth2.token",
         "adls.connection-string", "spark.hadoop.fs.azure.sas.box", "db.pwd",
     ],

@@ -35,8 +35,10 @@ def find_repository(settings: Settings, repo: str | None) -> RepositorySettings:
         if not repo or "\0" in repo:
             raise UsageError(f"{repo!r} is no place of a repository", hint="check --repo")
         return settings.repository(repo)
-    if len(settings.repositories) == 1:
-        return next(iter(settings.repositories.values()))
+    every = list(settings.repositories.values())
+    chosen = [repository for repository in every if not repository.is_implied] or every
+    if len(chosen) == 1:
+        return chosen[0]
     known = ", ".join(sorted(settings.repositories)) or "none is configured"
     raise UsageError(
         f"which repository? known: {known}",

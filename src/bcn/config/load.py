@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from bcn.catalog.open import CATALOG_TYPES
 from bcn.catalog.protocol import CatalogSettings
+from bcn.config.pyiceberg import add_pyiceberg
+from bcn.config.sections import Entry, Section, Sections
 from bcn.config.settings import (
     LeaseSettings,
     RepositorySettings,
     Settings,
+    Source,
     resolve_path,
     suggest,
 )
+from bcn.config.variables import add_variables
 from bcn.errors import SettingsError
 
 FILE_NAME = "bcn.toml"
@@ -30,47 +33,24 @@ _REPOSITORY_KEYS = ("location",)
 _CATALOG_KEYS = ("type", *sorted({key for kind in CATALOG_TYPES.values() for key in kind.known}))
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A value as written, where it stands, and the folder that its relative paths start at."""
-
-    value: str | int | bool
-    origin: str
-    folder: str
-
-
-@dataclass(slots=True)
-class _Section:
-    """A table of settings under construction; `name` is empty where sections have none."""
-
-    kind: str
-    name: str
-    origin: str
-    entries: dict[str, _Entry]
-
-    @property
-    def title(self) -> str:
-        """As a file spells it."""
-        return f"[{self.kind}.{self.name}]" if self.name else f"[{self.kind}]"
-
-
-_Sections = dict[tuple[str, str], _Section]
-
-
 def load_settings(config: Path | None, environ: Mapping[str, str], cwd: Path) -> Settings:
     """All settings. Raises SettingsError, which says where the fault is and never repeats a value.
 
     The file is `config`, else the first `bcn.toml` from `cwd` upward, else the user's own, if any.
     """
     path = config if config is not None else find_file(environ, cwd)
-    sections: _Sections = {}
+    sections: Sections = {}
     if path is not None:
         path = cwd / path
         _add_document(sections, _read_document(path), path)
+    add_pyiceberg(sections, environ, cwd)
+    add_variables(sections, environ, cwd)
     _add_environment(sections, environ, cwd)
     home = environ.get("HOME", "")
+    catalogs, faults = _make_catalogs(sections, home)
     return Settings(
-        catalogs={s.name: _make_catalog(s, home) for s in _of_kind(sections, "catalogs")},
+        catalogs=catalogs,
+        faults=faults,
         repositories={
             s.name: _make_repository(s, home) for s in _of_kind(sections, "repositories")
         },
@@ -78,6 +58,7 @@ def load_settings(config: Path | None, environ: Mapping[str, str], cwd: Path) ->
         lease=_make_lease(sections.get(("lease", ""))),
         folder=str(cwd.absolute()),
         home=home,
+        sources=tuple(_sources(sections)),
     )
 
 
@@ -104,7 +85,7 @@ def _read_document(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path} is not TOML: {error}") from None
 
 
-def _add_document(sections: _Sections, document: dict[str, Any], path: Path) -> None:
+def _add_document(sections: Sections, document: dict[str, Any], path: Path) -> None:
     for kind, table in document.items():
         if kind not in _SECTIONS:
             raise SettingsError(f"{path}: unknown section [{kind}]{suggest(kind, _SECTIONS)}")
@@ -112,7 +93,7 @@ def _add_document(sections: _Sections, document: dict[str, Any], path: Path) -> 
             raise SettingsError(f"{path}: {kind!r} must be a section, written [{kind}]")
         named = table if kind in _NAMED_SECTIONS else {"": table}
         for name, content in named.items():
-            section = _Section(kind, name, str(path), {})
+            section = Section(kind, name, str(path), {})
             if not isinstance(content, dict):
                 raise SettingsError(
                     f"{path}: {name!r} stands in [{kind}], but belongs in [{kind}.NAME]"
@@ -121,7 +102,7 @@ def _add_document(sections: _Sections, document: dict[str, Any], path: Path) -> 
             sections[kind, name] = section
 
 
-def _add_table(section: _Section, table: dict[str, Any], path: Path, prefix: str = "") -> None:
+def _add_table(section: Section, table: dict[str, Any], path: Path, prefix: str = "") -> None:
     """Flatten: TOML reads `s3.endpoint = "x"` as a table in a table; both spellings are meant."""
     for name, value in table.items():
         key = prefix + name
@@ -129,12 +110,12 @@ def _add_table(section: _Section, table: dict[str, Any], path: Path, prefix: str
         if isinstance(value, dict):
             _add_table(section, value, path, f"{key}.")
         elif isinstance(value, str | int):
-            section.entries[key] = _Entry(value, origin, str(path.absolute().parent))
+            section.entries[key] = Entry(value, origin, str(path.absolute().parent), str(path))
         else:
             raise SettingsError(f"{origin}: must be a text, a number or true or false")
 
 
-def _add_environment(sections: _Sections, environ: Mapping[str, str], cwd: Path) -> None:
+def _add_environment(sections: Sections, environ: Mapping[str, str], cwd: Path) -> None:
     """`BCN_SECTION__KEY` and `BCN_SECTION__NAME__KEY`; variables without `__` are not settings."""
     for variable in sorted(environ):
         kind, *words = variable.removeprefix(_PREFIX).split("__")
@@ -145,12 +126,12 @@ def _add_environment(sections: _Sections, environ: Mapping[str, str], cwd: Path)
             raise SettingsError(f"{variable}: names no key of {section.title}")
         known = [*section.entries, *_known_keys(section)]
         key = _match(".".join(words), known, variable) or ".".join(words).lower().replace("_", "-")
-        section.entries[key] = _Entry(environ[variable], variable, str(cwd.absolute()))
+        section.entries[key] = Entry(environ[variable], variable, str(cwd.absolute()), variable)
 
 
 def _find_section(
-    sections: _Sections, variable: str, kind: str, words: list[str]
-) -> tuple[_Section, list[str]]:
+    sections: Sections, variable: str, kind: str, words: list[str]
+) -> tuple[Section, list[str]]:
     """The section that a variable belongs to, made if need be, and the rest of its name."""
     if kind not in _SECTIONS:
         raise SettingsError(f"{variable}: unknown section {kind!r}{suggest(kind, _SECTIONS)}")
@@ -159,7 +140,7 @@ def _find_section(
         known = [section.name for section in _of_kind(sections, kind)]
         name = _match(words[0], known, variable) or words[0].lower()
         words = words[1:]
-    return sections.setdefault((kind, name), _Section(kind, name, variable, {})), words
+    return sections.setdefault((kind, name), Section(kind, name, variable, {})), words
 
 
 def _match(word: str, known: Iterable[str], variable: str) -> str | None:
@@ -174,7 +155,7 @@ def _match(word: str, known: Iterable[str], variable: str) -> str | None:
     return found[0] if found else None
 
 
-def _known_keys(section: _Section) -> tuple[str, ...]:
+def _known_keys(section: Section) -> tuple[str, ...]:
     return {
         "catalogs": _CATALOG_KEYS,
         "repositories": _REPOSITORY_KEYS,
@@ -183,11 +164,33 @@ def _known_keys(section: _Section) -> tuple[str, ...]:
     }[section.kind]
 
 
-def _of_kind(sections: _Sections, kind: str) -> list[_Section]:
+def _of_kind(sections: Sections, kind: str) -> list[Section]:
     return [section for section in sections.values() if section.kind == kind]
 
 
-def _make_catalog(section: _Section, home: str) -> CatalogSettings:
+def _sources(sections: Sections) -> Iterator[Source]:
+    for section in sections.values():
+        for key, value in _texts(section).items():
+            yield Source(section.kind, section.name, key, value, section.entries[key].source)
+
+
+def _make_catalogs(
+    sections: Sections, home: str
+) -> tuple[dict[str, CatalogSettings], dict[str, str]]:
+    """Catalogs, and why some cannot be used. Only what was written for bcn must be right."""
+    made: dict[str, CatalogSettings] = {}
+    faults: dict[str, str] = {}
+    for section in _of_kind(sections, "catalogs"):
+        try:
+            made[section.name] = _make_catalog(section, home)
+        except SettingsError as error:
+            if not section.is_borrowed:
+                raise
+            faults[section.name] = str(error)
+    return made, faults
+
+
+def _make_catalog(section: Section, home: str) -> CatalogSettings:
     kind = section.entries.get("type")
     known = ", ".join(sorted(CATALOG_TYPES))
     if kind is None:
@@ -198,7 +201,7 @@ def _make_catalog(section: _Section, home: str) -> CatalogSettings:
         near = suggest(str(kind.value), CATALOG_TYPES)
         raise SettingsError(f"{kind.origin}: unknown type of catalog{near}; known types: {known}")
     rules = CATALOG_TYPES[str(kind.value)]
-    _check_keys(section, ("type", *rules.known), lambda key: "." in key)
+    _check_keys(section, ("type", *rules.known), lambda key: "." in key or section.is_borrowed)
     _require(section, rules.required)
     properties = _texts(section, without="type")
     if "warehouse" in properties and not rules.names_warehouse:
@@ -206,21 +209,22 @@ def _make_catalog(section: _Section, home: str) -> CatalogSettings:
     return CatalogSettings(section.name, str(kind.value), properties)
 
 
-def _make_repository(section: _Section, home: str) -> RepositorySettings:
+def _make_repository(section: Section, home: str) -> RepositorySettings:
     _check_keys(section, _REPOSITORY_KEYS, lambda key: "." in key)
     _require(section, _REPOSITORY_KEYS)
     location = _resolved(section.entries["location"], home)
-    return RepositorySettings(section.name, location, _texts(section, without="location"))
+    properties = _texts(section, without="location")
+    return RepositorySettings(section.name, location, properties, is_implied=section.is_borrowed)
 
 
-def _make_spark(section: _Section | None) -> dict[str, str]:
+def _make_spark(section: Section | None) -> dict[str, str]:
     if section is None:
         return {}
     _check_keys(section, _SPARK_KEYS, lambda key: key.startswith("spark."))
     return _texts(section)
 
 
-def _make_lease(section: _Section | None) -> LeaseSettings:
+def _make_lease(section: Section | None) -> LeaseSettings:
     if section is None:
         return LeaseSettings()
     _check_keys(section, _LEASE_KEYS, lambda _key: False)
@@ -228,7 +232,7 @@ def _make_lease(section: _Section | None) -> LeaseSettings:
     return LeaseSettings() if entry is None else LeaseSettings(_positive(entry))
 
 
-def _check_keys(section: _Section, known: tuple[str, ...], is_free: Callable[[str], bool]) -> None:
+def _check_keys(section: Section, known: tuple[str, ...], is_free: Callable[[str], bool]) -> None:
     for key, entry in section.entries.items():
         if key not in known and not is_free(key):
             raise SettingsError(
@@ -236,7 +240,7 @@ def _check_keys(section: _Section, known: tuple[str, ...], is_free: Callable[[st
             )
 
 
-def _require(section: _Section, keys: tuple[str, ...]) -> None:
+def _require(section: Section, keys: tuple[str, ...]) -> None:
     for key in keys:
         if key not in section.entries:
             raise SettingsError(f"{section.origin}: {section.title} has no {key!r}")
@@ -244,7 +248,7 @@ def _require(section: _Section, keys: tuple[str, ...]) -> None:
             raise SettingsError(f"{section.entries[key].origin}: must not be empty")
 
 
-def _texts(section: _Section, without: str = "") -> dict[str, str]:
+def _texts(section: Section, without: str = "") -> dict[str, str]:
     """Values as libraries take them: all of them texts, truth in lower case."""
     return {
         key: str(entry.value).lower() if isinstance(entry.value, bool) else str(entry.value)
@@ -253,13 +257,13 @@ def _texts(section: _Section, without: str = "") -> dict[str, str]:
     }
 
 
-def _resolved(entry: _Entry, home: str) -> str:
+def _resolved(entry: Entry, home: str) -> str:
     if not isinstance(entry.value, str):
         raise SettingsError(f"{entry.origin}: must be a text")
     return resolve_path(entry.value, entry.folder, home)
 
 
-def _positive(entry: _Entry) -> int:
+def _positive(entry: Entry) -> int:
     text = str(entry.value)
     if isinstance(entry.value, bool) or not text.isascii() or not text.isdigit() or int(text) < 1:
         raise SettingsError(f"{entry.origin}: must be a whole number above 0")

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 HIDDEN = "***"
 
 _SECRET_KEY = re.compile(
-    r"key|secret|token|passw|pwd|credential|signature|(^|[._-])sas([._-]|$)|connection-string",
+    r"key|secret|token|passw|pwd|credential|signature|(^|[._-])sas([._-]|$)|connection-string"
+    r"|authorization|\Aheader\.|\Augi\Z",
     re.IGNORECASE,
 )
 # Greedy up to the last @: a password may hold an @, or even a slash, that nobody escaped.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from bcn.catalog.protocol import CatalogSettings
 from bcn.config.secrets import redact_text
-from bcn.errors import UnknownCatalogError
+from bcn.errors import SettingsError, UnknownCatalogError
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -22,6 +22,7 @@ class RepositorySettings:
     name: str
     location: str
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    is_implied: bool = field(default=False, compare=False)  # by variables that others share
 
     def __repr__(self) -> str:
         return f"RepositorySettings(name={self.name!r}, location={redact_text(self.location)!r})"
@@ -35,6 +36,17 @@ class LeaseSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """A setting as it was written, and where: a file, a variable. It may be a secret."""
+
+    section: str
+    name: str
+    key: str
+    value: str = field(repr=False)
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All of it. Spark's own settings may hold secrets: the text form leaves them out."""
 
@@ -44,11 +56,15 @@ class Settings:
     lease: LeaseSettings = field(default_factory=LeaseSettings)
     folder: str = "/"  # where relative paths of the command line start
     home: str = ""  # what ~ stands for
+    faults: Mapping[str, str] = field(default_factory=dict)  # catalogs of others, unusable here
+    sources: tuple[Source, ...] = field(default=(), compare=False, repr=False)
 
     def catalog(self, name: str) -> CatalogSettings:
         """The section of that name. Raises UnknownCatalogError."""
         if name in self.catalogs:
             return self.catalogs[name]
+        if name in self.faults:
+            raise SettingsError(self.faults[name])
         known = ", ".join(sorted(self.catalogs)) or "none is configured"
         raise UnknownCatalogError(
             f"no catalog {name!r}{suggest(name, self.catalogs)}; known: {known}"
