@@ -14,8 +14,10 @@ from bcn.errors import SettingsError
 
 
 def test_each_known_type_opens_without_touching_anything(tmp_path: Path) -> None:
-    properties = {"warehouse": str(tmp_path / "wh"), "uri": f"sqlite:///{tmp_path}/c.db"}
+    uris = {"hive": "thrift://127.0.0.1:1", "rest": "http://127.0.0.1:1"}
     for kind in CATALOG_TYPES:
+        uri = uris.get(kind, f"sqlite:///{tmp_path}/c.db")
+        properties = {"warehouse": str(tmp_path / "wh"), "uri": uri}
         assert open_catalog(CatalogSettings("c", kind, properties)).name == "c"
     assert list(tmp_path.iterdir()) == []
 

@@ -93,7 +93,7 @@ def test_namespaces_come_sorted_with_parents_before_children(rig: Rig) -> None:
     rig.open().create_namespace(("a",), {})
     rig.add(TableId(("b", "c") if rig.nests else ("b",), "t"))
     catalog = rig.open()
-    assert list(catalog.iter_namespaces()) == expected
+    assert list(catalog.iter_namespaces()) == sorted([*rig.always, *expected])
     assert all(rig.own(catalog.load_namespace(namespace)) == {} for namespace in expected)
 
 
@@ -210,7 +210,7 @@ def test_unusual_names_come_back_as_they_were_or_are_refused(rig: Rig, name: str
             rig.open().check_target(TableId(("a",), name), "/elsewhere/a/t")
         return
     location = rig.add(table)
-    assert list(rig.open().iter_namespaces()) == [(name,)]
+    assert rig.namespaces() == [(name,)]
     assert list(rig.open().iter_pointers((name,))) == [Pointer(table, location, "table")]
 
 
@@ -290,6 +290,10 @@ def test_names_that_are_too_long_are_refused(rig: Rig) -> None:
 def test_types_that_a_format_version_lacks_are_told(rig: Rig) -> None:
     field = {"id": 1, "name": "c", "required": False, "type": "variant"}
     document = {"format-version": 3, "schemas": [{"type": "struct", "fields": [field]}]}
+    if not rig.new_types:
+        with pytest.raises(UnsupportedCatalogError, match=r"cannot hold .* variant"):
+            rig.open().check_table(ORDERS, document)
+        return
     assert rig.open().check_table(ORDERS, document) == ()
     [note] = rig.open().check_table(ORDERS, {**document, "format-version": 2})
     assert "sales.orders has types that format version 2 lacks: variant" in note

@@ -18,6 +18,7 @@ from bcn.errors import CatalogError
 from bcn.model import TableId
 from bcn.stack.process import free_port
 from bcn.storage.local import local_path
+from tests.support.hive import HiveServer
 from tests.support.rest import RestServer
 
 V0_TABLES = """
@@ -52,6 +53,8 @@ class Rig:
     given: frozenset[str] = frozenset()  # properties that it gives each namespace by itself
     max_name: int | None = 255
     odd_names: tuple[str, ...] = ODD_NAMES  # those that it can hold; the others are refused
+    always: tuple[tuple[str, ...], ...] = ()  # namespaces that are there from the start
+    new_types: bool = True  # columns of types that came with format version 3
     refused_names: tuple[str, ...] = field(default=())  # beyond those that no catalog can hold
 
     def open(self) -> Catalog:
@@ -85,6 +88,10 @@ class Rig:
             return list(catalog.iter_namespaces()), list(catalog.iter_pointers())
         except CatalogError:
             return None  # made, but without its tables
+
+    def namespaces(self) -> list[tuple[str, ...]]:
+        """All namespaces less those that are always there."""
+        return [found for found in self.open().iter_namespaces() if found not in self.always]
 
     def own(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Properties of a namespace less those that the catalog gives it by itself."""
@@ -201,6 +208,24 @@ def _rest(request: pytest.FixtureRequest, _folder: Path) -> Rig:
     )
 
 
+def _hive(request: pytest.FixtureRequest, folder: Path) -> Rig:
+    server: HiveServer = request.getfixturevalue("hive_metastore")
+    warehouse = folder / "warehouse"
+    held = ("_t", "metadata")
+    return Rig(
+        server.settings("prod", warehouse),
+        lambda: server.settings("prod", warehouse, uri=f"thrift://127.0.0.1:{free_port()}"),
+        has_views=True,
+        nests=False,
+        given=frozenset({"hive.metastore.database.owner", "hive.metastore.database.owner-type"}),
+        max_name=128,
+        odd_names=held,
+        always=(("default",),),
+        new_types=False,
+        refused_names=("a.b", "a-b"),
+    )
+
+
 # A server asks for its fixture by name (`request.getfixturevalue`), so that it starts when needed.
 RIGS: dict[str, Callable[[pytest.FixtureRequest, Path], Rig]] = {
     "hadoop": _hadoop,
@@ -208,4 +233,5 @@ RIGS: dict[str, Callable[[pytest.FixtureRequest, Path], Rig]] = {
     "sql-v1": _sql,
     "sql-v0": _sql_v0,
     "glue": _glue,
+    "hive": _hive,
 }

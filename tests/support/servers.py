@@ -17,14 +17,16 @@ from typing import Any
 import boto3
 import pytest
 
+from bcn.stack.hive import fetch_hive, start_hive
 from bcn.stack.minio import fetch_minio, start_minio
 from bcn.stack.process import Server
 from bcn.stack.rest import fetch_rest, start_rest
 from bcn.stack.seaweed import start_seaweed
 from tests.support.glue import GlueServer, start_glue
+from tests.support.hive import HiveServer
 from tests.support.rest import RestServer
 
-FETCHERS: tuple[Callable[[], object], ...] = (fetch_minio, fetch_rest)
+FETCHERS: tuple[Callable[[], object], ...] = (fetch_minio, fetch_rest, fetch_hive)
 ACCESS_KEY, SECRET_KEY = "bcn-tests", "bcn-tests-secret"
 
 
@@ -121,6 +123,21 @@ def rest_catalog(rest_server: RestServer) -> RestServer:
     """Iceberg's REST catalog on local files, empty."""
     rest_server.empty()
     return rest_server
+
+
+@pytest.fixture(scope="session")
+def hive_server() -> Iterator[HiveServer]:
+    with server_folder() as folder:
+        started = start_hive(folder, f"file://{folder}/warehouse")
+        yield HiveServer(started)
+        started.stop()
+
+
+@pytest.fixture
+def hive_metastore(hive_server: HiveServer) -> HiveServer:
+    """A Hive Metastore on local files, empty but for the database it always has."""
+    hive_server.empty()
+    return hive_server
 
 
 if __name__ == "__main__":

@@ -26,6 +26,19 @@ class CatalogType:
 CATALOG_TYPES: Mapping[str, CatalogType] = {
     "glue": CatalogType(required=(), optional=("name", "warehouse", "py-io-impl")),
     "hadoop": CatalogType(required=("warehouse",), optional=("name",)),
+    # What pyiceberg's HiveCatalog knows; locks are of commits, and bcn commits nothing.
+    "hive": CatalogType(
+        required=("uri",),
+        optional=(
+            "name",
+            "warehouse",
+            "ugi",
+            "lock-check-min-wait-time",
+            "lock-check-max-wait-time",
+            "lock-check-retries",
+            "py-io-impl",
+        ),
+    ),
     # What pyiceberg's RestCatalog knows; its warehouse may be a name that only the server knows.
     "rest": CatalogType(
         required=("uri",),
@@ -86,6 +99,10 @@ def open_catalog(settings: CatalogSettings) -> Catalog:
         from bcn.catalog.glue import GlueCatalog  # noqa: PLC0415  a factory imports what it picked
 
         return GlueCatalog(settings)
+    if settings.type == "hive":
+        from bcn.catalog.hive import HiveCatalog  # noqa: PLC0415  a factory imports what it picked
+
+        return HiveCatalog(settings)
     if settings.type == "rest":
         from bcn.catalog.rest import RestCatalog  # noqa: PLC0415  a factory imports what it picked
 

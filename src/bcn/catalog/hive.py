@@ -1,0 +1,351 @@
+"""The Hive Metastore: databases and tables by its thrift API, as Iceberg's HiveCatalog keeps them.
+
+A table or view of Iceberg is a record whose parameters say so and name its metadata file. Other
+tables of Hive are not listed, but their names are taken. Hive has no nested databases and keeps
+names in lower case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from uuid import UUID, uuid4
+
+from hive_metastore.ThriftHiveMetastore import Client
+from hive_metastore.ttypes import (
+    AlreadyExistsException,
+    Database,
+    NoSuchObjectException,
+    Table,
+)
+from thrift.Thrift import TApplicationException
+
+from bcn.catalog.hive_client import PATIENCE_SECONDS, LostAnswerError, Metastore, RefusalError
+from bcn.catalog.hive_table import (
+    LOCATION,
+    METADATA_LOCATION,
+    check_columns,
+    find_pointer_of,
+    has_variant,
+    make_database,
+    make_table,
+    make_view,
+    namespace_properties,
+)
+from bcn.catalog.protocol import (
+    CatalogSettings,
+    Pointer,
+    is_gzip_name,
+    note_types,
+    public_location,
+    strip_slashes,
+)
+from bcn.errors import (
+    BadNameError,
+    CatalogError,
+    NoSuchNamespaceError,
+    TargetExistsError,
+    UnsupportedCatalogError,
+)
+from bcn.iceberg.metadata import parse_metadata
+from bcn.model import Json, TableId, check_name, join_names
+from bcn.storage.open import Stores
+
+_BATCH = 300  # records an answer: what Hive's own clients ask for at a time
+_MAX_NAME = 128
+_NAME = re.compile(r"[a-z0-9_]+\Z")
+_WAREHOUSE_DIR = "hive.metastore.warehouse.dir"
+
+
+class HiveCatalog:
+    """The databases, and Iceberg's tables and views, of one metastore."""
+
+    fixes_locations = False
+    keeps_namespace_properties = True
+
+    def __init__(
+        self,
+        settings: CatalogSettings,
+        new_uuid: Callable[[], UUID] = uuid4,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        self.name = settings.properties.get("name", settings.name)
+        self.access = settings.access()
+        self._configured = strip_slashes(settings.properties.get("warehouse", ""))
+        self._metastore = Metastore(settings, patience_seconds)
+        # Unless told, times with a zone are written as Hive 2 knows them: so does Spark.
+        self._zoned = settings.properties.get("hive.hive2-compatible", "").lower() == "false"
+        self._new_uuid = new_uuid
+
+    def iter_namespaces(self) -> Iterator[tuple[str, ...]]:
+        """All databases."""
+        yield from sorted((name,) for name in self._metastore.read(Client.get_all_databases))
+
+    def load_namespace(self, namespace: tuple[str, ...]) -> dict[str, str]:
+        """Parameters and owner; `location` unless it is where the warehouse would have it."""
+        database = self._load_database(namespace)
+        properties = namespace_properties(database)
+        usual = {_plain(self._usual_location(database.name))}
+        if database.name == "default":
+            usual.add(_plain(self._warehouse()))
+        if _plain(properties.get(LOCATION, "")) in usual:
+            del properties[LOCATION]
+        return properties
+
+    def iter_pointers(self, namespace: tuple[str, ...] | None = None) -> Iterator[Pointer]:
+        """Records in batches, over one connection, ordered here."""
+        if namespace is not None:
+            names = [self._load_database(namespace).name]
+        else:
+            names = self._metastore.read(Client.get_all_databases)
+        found = self._metastore.read(lambda client: list(_iter_pointers(client, names)))
+        yield from sorted(found, key=lambda pointer: pointer.table)
+
+    def find_pointer(self, table: TableId) -> Pointer | None:
+        """The record of exactly that name, if it is Iceberg's."""
+        record = self._find_record(table)
+        if record is None or (record.dbName, record.tableName) != (*table.namespace, table.name):
+            return None
+        return find_pointer_of(record)
+
+    def default_location(self, table: TableId) -> str:
+        """Under its database's own location; `DATABASE.db` in the warehouse if there is none."""
+        try:
+            home = self._load_database(table.namespace).locationUri
+        except NoSuchNamespaceError:
+            home = None
+        return (
+            f"{strip_slashes(home or self._usual_location('.'.join(table.namespace)))}/{table.name}"
+        )
+
+    def check_target(self, table: TableId, location: str) -> None:
+        """Free if there is no record of that name, of Iceberg or not."""
+        _check_holdable(table.namespace)
+        _check_holdable_name(table.name, "--target-table")
+        if not re.match(r"/|[A-Za-z][A-Za-z0-9+.-]*:", location):
+            raise UnsupportedCatalogError(f"{location!r} is not an absolute location for {table}")
+        if self._find_record(table) is not None:
+            raise self._taken(table)
+
+    def check_namespace(self, namespace: tuple[str, ...]) -> None:
+        """One level, if Hive takes its name."""
+        _check_holdable(namespace)
+
+    def check_table(self, table: TableId, document: Json) -> tuple[str, ...]:
+        """Not with columns that Hive has no word for: its metastore keeps them all."""
+        is_hive2 = has_variant(document) and self._is_hive2()
+        check_columns(table, document, is_hive2=is_hive2)
+        return note_types(table, document)
+
+    def keeps_views(self) -> bool:
+        """As records that say so."""
+        return True
+
+    def metadata_name(self, source_name: str) -> str:
+        """Version, uuid: the number goes on counting where the source's name has one."""
+        number = re.match(r"\d+(?=-)", source_name)
+        end = ".gz.metadata.json" if is_gzip_name(source_name) else ".metadata.json"
+        return f"{number[0] if number else '00000'}-{self._new_uuid()}{end}"
+
+    def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str]) -> None:
+        """One call: the metastore decides a race, and asking again does no harm."""
+        _check_holdable(namespace)
+        [name] = namespace
+        if self._find_database(namespace) is not None:
+            return
+        usual = self._usual_location(name)
+        database = make_database(name, properties, usual, self._metastore.user)
+
+        def create(client: Client) -> None:
+            try:
+                client.create_database(database)
+            except AlreadyExistsException:
+                return  # made by another process, or by the call whose answer was lost
+
+        self._metastore.read(create)
+
+    def register(self, table: TableId, metadata_location: str) -> None:
+        """One call: the metastore decides a race."""
+        self._register(table, metadata_location, make_table)
+
+    def register_view(self, view: TableId, metadata_location: str) -> None:
+        """One call too: views and tables share their names."""
+        self._register(view, metadata_location, make_view)
+
+    def public_properties(self) -> dict[str, str]:
+        """Type, addresses, and the warehouse if one is set."""
+        addresses = ",".join(map(str, self._metastore.addresses))
+        properties = {"type": "hive", "uri": addresses}
+        if self._configured:
+            properties["warehouse"] = public_location(self._configured)
+        return properties
+
+    def warehouse_roots(self) -> tuple[str, ...]:
+        """The warehouse: the settings', or the metastore's own."""
+        return (self._warehouse(),)
+
+    # registering
+
+    def _register(self, table: TableId, metadata_location: str, make: Callable[..., Table]) -> None:
+        _check_holdable(table.namespace)
+        _check_holdable_name(table.name, "--target-table")
+        storage, key = Stores(self.access).resolve(metadata_location)
+        document = parse_metadata(storage.read(key))
+        self.check_table(table, document)
+        user = self._metastore.user
+        record = make(table, metadata_location, document, user, zoned=self._zoned)
+        try:
+            self._create(table, record)
+        except LostAnswerError:
+            self._create_after_loss(table, record)
+
+    def _create(self, table: TableId, record: Table) -> None:
+        try:
+            self._metastore.write(lambda client: client.create_table(record))
+        except RefusalError as error:
+            if error.kind == "AlreadyExistsException":
+                raise self._taken(table) from None
+            if self._find_database(table.namespace) is None:
+                raise self._no_namespace(table.namespace) from None
+            raise CatalogError(
+                f"catalog {self.name!r} cannot hold {table}: {error.reason}", hint=error.hint
+            ) from None
+
+    def _create_after_loss(self, table: TableId, record: Table) -> None:
+        """The answer was lost: it may be there already, or appear while we ask."""
+        try:
+            if self._is_ours(table, record):
+                return
+            self._create(table, record)
+        except TargetExistsError:
+            if not self._is_ours(table, record):
+                raise
+
+    def _is_ours(self, table: TableId, record: Table) -> bool:
+        """Whether a record of that name is the one we sent: no two name the same metadata file."""
+        found = self._find_record(table)
+        if found is None:
+            return False
+        wanted = record.parameters[METADATA_LOCATION]
+        return bool((found.parameters or {}).get(METADATA_LOCATION) == wanted)
+
+    # reading
+
+    def _find_record(self, table: TableId) -> Table | None:
+        """The record of that name, in whatever case; None if there is none."""
+        if len(table.namespace) != 1 or not all(map(_is_name, (*table.namespace, table.name))):
+            return None
+
+        def find(client: Client) -> Table | None:
+            try:
+                return client.get_table(table.namespace[0], table.name)
+            except NoSuchObjectException:
+                return None
+
+        return self._metastore.read(find)
+
+    def _find_database(self, namespace: tuple[str, ...]) -> Database | None:
+        """The database of exactly that name."""
+        if len(namespace) != 1 or not _is_name(namespace[0]):
+            return None
+
+        def find(client: Client) -> Database | None:
+            try:
+                return client.get_database(namespace[0])
+            except NoSuchObjectException:
+                return None
+
+        found = self._metastore.read(find)
+        return found if found is not None and found.name == namespace[0] else None
+
+    def _load_database(self, namespace: tuple[str, ...]) -> Database:
+        found = self._find_database(namespace)
+        if found is None:
+            raise self._no_namespace(namespace)
+        return found
+
+    def _usual_location(self, database: str) -> str:
+        return f"{self._warehouse()}/{database}.db"
+
+    def _warehouse(self) -> str:
+        """The settings', or the metastore's own, in the file system of its first database."""
+        if not self._configured:
+            self._configured = self._metastore.read(_load_warehouse)
+        return self._configured
+
+    def _is_hive2(self) -> bool:
+        def ask(client: Client) -> bool:
+            try:
+                client.get_metastore_db_uuid()
+            except TApplicationException as error:
+                return bool(error.type == TApplicationException.UNKNOWN_METHOD)
+            return False
+
+        return self._metastore.read(ask)
+
+    def _taken(self, table: TableId) -> TargetExistsError:
+        return TargetExistsError(f"table or view {table} exists in catalog {self.name!r}")
+
+    def _no_namespace(self, namespace: tuple[str, ...]) -> NoSuchNamespaceError:
+        return NoSuchNamespaceError(
+            f"catalog {self.name!r} has no namespace {join_names(namespace)}"
+        )
+
+
+def _iter_pointers(client: Client, databases: list[str]) -> Iterator[Pointer]:
+    for database in databases:
+        names = client.get_all_tables(database)
+        for start in range(0, len(names), _BATCH):
+            batch = names[start : start + _BATCH]
+            for record in client.get_table_objects_by_name(database, batch):
+                pointer = find_pointer_of(record)
+                if pointer is not None:
+                    yield pointer
+
+
+def _load_warehouse(client: Client) -> str:
+    """A path without a scheme is in the metastore's own file system, as its first database is."""
+    folder = strip_slashes(client.get_config_value(_WAREHOUSE_DIR, ""))
+    home = client.get_database("default").locationUri or ""
+    if not folder:
+        return strip_slashes(home)
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", folder):
+        return folder
+    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?", home)
+    return f"{scheme[0] if scheme else ''}{folder}"
+
+
+def _plain(location: str) -> str:
+    """One spelling of a location, to compare: Hive writes `file:/x` for `/x` and `file:///x`."""
+    return re.sub(r"\Afile:(//)?(?=/)", "", strip_slashes(location))
+
+
+def _is_name(name: str) -> bool:
+    try:
+        check_name(name)
+    except BadNameError:
+        return False
+    return True
+
+
+def _check_holdable(namespace: tuple[str, ...]) -> None:
+    if len(namespace) != 1:
+        what = f"the namespace {join_names(namespace)}" if namespace else "tables outside of them"
+        raise UnsupportedCatalogError(
+            f"a Hive Metastore cannot hold {what}: its databases have one level",
+            hint="choose another with --target-database, or --exclude it",
+        )
+    _check_holdable_name(namespace[0], "--target-database")
+
+
+def _check_holdable_name(name: str, option: str) -> None:
+    reason = ""
+    if not _NAME.match(name):
+        reason = "names there have a to z, 0 to 9 and _ only"
+    elif len(name) > _MAX_NAME:
+        reason = f"it has {len(name)} characters, at most {_MAX_NAME} fit"
+    if reason:
+        raise UnsupportedCatalogError(
+            f"a Hive Metastore cannot hold the name {name!r}: {reason}",
+            hint=f"choose another with {option}, or --exclude it",
+        )
