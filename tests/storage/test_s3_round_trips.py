@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import pytest
 
 from bcn.backup.run import BackupRequest, run_backup
+from bcn.engine.spark import Engine, SparkSettings
 from bcn.errors import RepositoryLockedError
 from bcn.model import PitId, TableId
 from bcn.repository.lease import LeaseSettings, Lessor
@@ -177,3 +179,30 @@ def test_of_processes_that_race_for_the_lease_one_wins(
     storage = open_storage(spec)
     winner = [process.exitcode for process in processes].index(0)
     assert [key for key in storage.iter_keys("") if key.startswith("pit-")] == [f"pit-{winner}"]
+
+
+def _spark_settings(spark: Any) -> dict[str, str]:
+    context = dict(spark.sparkContext.getConf().getAll())
+    session = {row["key"]: row["value"] for row in spark.sql("SET").collect()}
+    return {**context, **session, **dict(spark.sparkContext._conf.getAll())}
+
+
+@pytest.mark.spark
+def test_executors_get_credentials_in_their_tasks_and_spark_has_none(
+    warehouse: Mirrored, bucket: StorageSpec, minio: S3Server, tmp_path: Path, spark: Any
+) -> None:
+    place = f"{warehouse.location}/warehouse"
+    product = _product(tmp_path, place, f"{warehouse.location}/restored", bucket, minio)
+    product.engine = Engine(SparkSettings(master="local[2]"))
+    tables = add_twins(product, "source", place)
+    warehouse.upload()
+    before = _spark_settings(spark)
+    assert product.backup(SCOPE).files_copied > 10
+    warehouse.empty()
+    report = product.restore(target_catalog="target")
+    warehouse.download()
+    assert differences(tables, report) == []
+    after = _spark_settings(spark)
+    assert after == before
+    own = {key for key in after if not key.startswith("spark.sql.catalog.")}  # others are tests'
+    assert not [key for key in own if SECRET_KEY in after[key]]

@@ -7,6 +7,7 @@ import re
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from typing import TypeVar
 
@@ -22,13 +23,17 @@ Answer = TypeVar("Answer")
 _UPLOAD = re.compile(r"(?s)(.*)\.bcn-upload-([0-9a-f]+)\Z")
 _BEFORE_SLASH = re.compile(r"[\x00-.]")  # sorts before the slash, but not before a segment's end
 _DELETED_AT_ONCE = 1000
+_REFUSED = {Kind.CREDENTIALS, Kind.EXPIRED}
 
 
 class CloudStorage:
     """A prefix of a bucket. Keys are joined to it and never normalised."""
 
-    def __init__(self, bucket: Bucket, root: str) -> None:
+    def __init__(
+        self, bucket: Bucket, root: str, renew: Callable[[], Bucket] | None = None
+    ) -> None:
         self.bucket = bucket
+        self._renew = renew  # opens it with newer credentials, where a catalog hands them out
         self._prefix = f"{root.rstrip('/')}/" if root.rstrip("/") else root
 
     def name_of(self, key: str) -> str:
@@ -45,11 +50,18 @@ class CloudStorage:
     def describe(self, name: str) -> str:
         """For messages."""
         bucket = self.bucket
-        return f"{bucket.scheme}://{bucket.name}/{name} at {bucket.service}"
+        place = f"{bucket.scheme}://{bucket.name}/{name}"
+        return f"{place if place.isprintable() else repr(place)} at {bucket.service}"
 
     def attempt(self, verb: str, name: str, work: Callable[[], Answer]) -> Answer:
         """What the work gives; a Fault becomes one of our errors."""
         try:
+            try:
+                return work()
+            except Fault as fault:
+                if self._renew is None or fault.kind not in _REFUSED:
+                    raise
+            self.bucket = self._renew()
             return work()
         except Fault as fault:
             raise fault.error(verb, self.describe(name)) from None
@@ -101,6 +113,25 @@ class CloudStorage:
             if upload is None:
                 return
             yield f"{upload.name[skip:]}.bcn-upload-{upload.upload_id.encode().hex()}"
+
+    def iter_children(self, prefix: str) -> Iterator[str]:
+        """What is directly under a prefix, without temporary objects; its own marker is none."""
+        name, skip = self.name_of(prefix), len(self._prefix)
+        found = self.attempt("list", name, lambda: set(self.bucket.list_folder(name)))
+        return iter(sorted(item[skip:] for item in found - {name} if not _is_temporary(item)))
+
+    def has_folder(self, prefix: str) -> bool:
+        """Whether any object is under a prefix, be it the one that stands for the folder."""
+        name = self.name_of(prefix)
+        found = self.attempt("list", name, lambda: next(self.bucket.list(name, limit=1), None))
+        return found is not None
+
+    def make_folder(self, prefix: str) -> None:
+        """An empty object `folder/`, as Hadoop and web consoles make them."""
+        name = self.name_of(prefix)
+        if name and not self.has_folder(prefix):
+            with suppress(KeyExistsError):
+                self.create(name, b"")
 
     def _list(self, prefix: str) -> Iterator[Listed]:
         name = self.name_of(prefix)

@@ -25,6 +25,7 @@ _MARK = "bcn-write"
 # What obstore refuses or would change: empty segments, dots, ASCII control characters. A back slash
 # it knows, but not every server does; what goes by botocore is looked at after it was written.
 _ODD = re.compile(r"\A\Z|//|\A/|/\Z|(?:\A|/)\.\.?(?:/|\Z)|[\x00-\x1f\x7f\\]")
+_SLASHES = re.compile(r"[/\\]+")
 
 
 def is_odd(name: str) -> bool:
@@ -152,6 +153,17 @@ class S3Bucket:
                 return
             more["ContinuationToken"] = answer["NextContinuationToken"]
 
+    def list_folder(self, prefix: str) -> Iterator[str]:
+        """What is directly under a prefix."""
+        more: dict[str, Any] = {}
+        while True:
+            answer = self._ask("list", "list_objects_v2", Prefix=prefix, Delimiter="/", **more)
+            yield from (item["Key"] for item in answer.get("Contents", ()))
+            yield from (item["Prefix"] for item in answer.get("CommonPrefixes", ()))
+            if not answer.get("IsTruncated"):
+                return
+            more["ContinuationToken"] = answer["NextContinuationToken"]
+
     # writing
 
     def put(self, name: str, data: Buffer, mark: str, *, create_only: bool) -> None:
@@ -159,7 +171,7 @@ class S3Bucket:
         if is_odd(name):
             more = {"IfNoneMatch": "*"} if create_only else {}
             self._ask("put", "put_object", Key=name, Body=data, Metadata={_MARK: mark}, **more)
-            self._check_spelling(name)
+            self._check_spelling(name, len(data), mark)
             return
         self._move(
             "put",
@@ -173,23 +185,34 @@ class S3Bucket:
             ),
         )
 
-    def _check_spelling(self, name: str) -> None:
+    def _check_spelling(self, name: str, size_bytes: int, mark: str) -> None:
         """Some servers take `a//b` and store `a/b`: Fault KEY, and what they stored is removed."""
-        if any(item.name == name for item in self.list(name, limit=1)):
+        other = _SLASHES.sub("/", name).strip("/")
+        listed = any(
+            (item.name, item.size_bytes) == (name, size_bytes) for item in self.list(name, limit=1)
+        )
+        if listed and (other in {"", name} or self.find_mark(other) != mark):
             return
         self._ask("delete", "delete_object", Key=name)
         raise Fault(Kind.KEY, "it would store it under another name")
 
     def delete(self, names: Sequence[str]) -> None:
-        """Remove objects, a thousand a request where the server can."""
-        if len(names) == 1 and not is_odd(names[0]):
-            try:
-                self._move("delete", lambda store: obstore.delete(store, names[0]))
-            except Fault as fault:
-                if fault.kind is not Kind.MISSING:
-                    raise
-        elif names:
-            self._delete_many(names)
+        """Remove objects, a thousand a request where the server can; XML cannot spell odd names."""
+        plain = [name for name in names if not is_odd(name)]
+        for name in names:
+            if is_odd(name):
+                self._ask("delete", "delete_object", Key=name)
+        if len(plain) == 1:
+            self._delete_one(plain[0])
+        elif plain:
+            self._delete_many(plain)
+
+    def _delete_one(self, name: str) -> None:
+        try:
+            self._move("delete", lambda store: obstore.delete(store, name))
+        except Fault as fault:
+            if fault.kind is not Kind.MISSING:
+                raise
 
     def _delete_many(self, names: Sequence[str]) -> None:
         keys = {"Objects": [{"Key": name} for name in names], "Quiet": True}
