@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bcn.backup.report import BackupReport as BackupReport
     from bcn.changes.diff import DiffReport as DiffReport
     from bcn.changes.log import LogReport as LogReport
+    from bcn.config.check_report import CheckReport as CheckReport
     from bcn.config.load import load_settings as load_settings
     from bcn.config.settings import Settings as Settings
     from bcn.errors import BcnError as BcnError
@@ -39,6 +40,7 @@ __version__ = VERSION
 __all__ = [
     "BackupReport",
     "BcnError",
+    "CheckReport",
     "DescribeReport",
     "DiffReport",
     "InitReport",
@@ -64,6 +66,7 @@ __all__ = [
 _HOMES = {
     "BackupReport": "bcn.backup.report",
     "BcnError": "bcn.errors",
+    "CheckReport": "bcn.config.check_report",
     "DescribeReport": "bcn.repository.listing",
     "DiffReport": "bcn.changes.diff",
     "InitReport": "bcn.api",

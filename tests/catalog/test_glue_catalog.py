@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +24,7 @@ from bcn.model import TableId
 from bcn.stack.process import free_port
 from tests.support.aws_front import AwsFront, open_front
 from tests.support.glue import SECRET_KEY, GlueServer
+from tests.support.silent import silent_port
 
 ORDERS = TableId(("sales",), "orders")
 TOKEN = "session-token-of-the-tests"
@@ -341,33 +338,3 @@ def test_an_unknown_profile(glue: GlueServer) -> None:
 def test_an_endpoint_must_be_an_address(glue: GlueServer) -> None:
     with pytest.raises(SettingsError, match="http"):
         open_catalog(changed(glue, glue__endpoint="127.0.0.1:5555"))
-
-
-@contextmanager
-def silent_port(answer: bytes = b"") -> Iterator[int]:
-    """A port that takes connections and says nothing, or always the same."""
-    stop = threading.Event()
-    kept: list[socket.socket] = []
-
-    def serve(server: socket.socket) -> None:
-        while not stop.is_set():
-            try:
-                connection, _ = server.accept()
-            except TimeoutError:
-                continue
-            kept.append(connection)
-            if answer:
-                with suppress(OSError):
-                    connection.recv(65536)
-                    connection.sendall(answer)
-                connection.close()
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(0.1)
-        thread = threading.Thread(target=serve, args=(server,))
-        thread.start()
-        yield int(server.getsockname()[1])
-        stop.set()
-        thread.join()
-        for connection in kept:
-            connection.close()

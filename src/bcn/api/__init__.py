@@ -7,6 +7,7 @@ that commands which only read start at once.
 
 from __future__ import annotations
 
+from bcn.api.configured import check_config, show_config
 from bcn.api.parts import find_catalog, find_repository, parse_scope
 from bcn.api.reading import describe, diff, list_objects, list_pits, log
 from bcn.api.restoring import restore, verify
@@ -16,6 +17,7 @@ from bcn.api.writing import InitReport, backup, init, unlock
 __all__ = [
     "InitReport",
     "backup",
+    "check_config",
     "describe",
     "diff",
     "find_catalog",
@@ -28,6 +30,7 @@ __all__ = [
     "prune",
     "repair",
     "restore",
+    "show_config",
     "unlock",
     "verify",
 ]

@@ -31,6 +31,8 @@ _WRONG_KEY = {
 _EXPIRED = {"ExpiredTokenException", "ExpiredToken", "RequestExpired"}
 _DENIED = {"AccessDeniedException", "AccessDenied", "NotAuthorized"}
 
+_SECRET_LENGTH = 6  # shorter texts are parts of words
+
 _KEY_HINT = (
     "check glue.access-key-id, glue.secret-access-key, glue.session-token or the AWS profile"
 )
@@ -185,7 +187,9 @@ class GlueClient:
         line = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
         for key in ("secret-access-key", "session-token", "access-key-id"):
             for value in (self._properties.get(f"glue.{key}"), self._value(key)):
-                line = line.replace(value, "***") if value else line
+                line = (
+                    line.replace(value, "***") if value and len(value) >= _SECRET_LENGTH else line
+                )
         return line[:400]
 
 

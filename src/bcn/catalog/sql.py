@@ -282,7 +282,8 @@ class SqlCatalog:
         if engine is self._reading and self._file is not None and not self._file.exists():
             raise CatalogError(
                 f"catalog {self.name!r}: there is no database at {self._file}",
-                hint="check 'uri' in the catalog's settings, and that its disk is mounted",
+                hint="check 'uri' in the catalog's settings, and that its disk is mounted;"
+                " only a restore into it makes a new one",
             )
         try:
             with engine.begin() as connection:

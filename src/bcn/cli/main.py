@@ -18,6 +18,7 @@ import click
 from bcn import __version__
 from bcn.cli.app import App
 from bcn.cli.commands.backup import backup
+from bcn.cli.commands.config import config
 from bcn.cli.commands.describe import describe
 from bcn.cli.commands.diff import diff
 from bcn.cli.commands.init import init
@@ -49,7 +50,20 @@ def cli(context: click.Context) -> None:
     context.ensure_object(App)
 
 
-for _command in (init, backup, restore, list_, describe, diff, log, verify, repair, prune, unlock):
+for _command in (
+    init,
+    backup,
+    restore,
+    list_,
+    describe,
+    diff,
+    log,
+    verify,
+    repair,
+    prune,
+    unlock,
+    config,
+):
     cli.add_command(_command)
 
 

@@ -78,12 +78,20 @@ An error may have a better hint than its class where more is known.
 def render_cli() -> str:
     """docs/cli.md."""
     pages = [_INTRODUCTION, _page(cli, "bcn", None)]
-    pages += [_page(cli.commands[name], f"bcn {name}", cli) for name in sorted(cli.commands)]
+    above = click.Context(cli, info_name="bcn")
+    pages += _pages(cli, above)
     return "\n".join(pages)
 
 
-def _page(command: click.Command, title: str, parent: click.Group | None) -> str:
-    above = click.Context(parent, info_name="bcn") if parent else None
+def _pages(group: click.Group, above: click.Context) -> Iterator[str]:
+    """A group's commands, and those of its groups."""
+    for name, command in sorted(group.commands.items()):
+        yield _page(command, f"{above.command_path} {name}", above)
+        if isinstance(command, click.Group):
+            yield from _pages(command, click.Context(command, info_name=name, parent=above))
+
+
+def _page(command: click.Command, title: str, above: click.Context | None) -> str:
     context = click.Context(
         command,
         info_name=title.rsplit(" ", 1)[-1],
