@@ -6,6 +6,7 @@ import multiprocessing
 import threading
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from bcn.errors import KeyExistsError, MissingKeyError, StorageError
 from bcn.storage.open import open_storage
 from bcn.storage.protocol import CHUNK_BYTES, Storage, StorageSpec
+from tests.support.gcs import GcsServer
 from tests.support.servers import S3Server
 
 
@@ -23,7 +25,7 @@ def buckets() -> dict[str, str]:
     return {}
 
 
-@pytest.fixture(params=["file", "seaweed", "minio"])
+@pytest.fixture(params=["file", "seaweed", "minio", "gcs"])
 def kind(request: pytest.FixtureRequest) -> str:
     """A place of each kind; other kinds of storage join here."""
     return str(request.param)
@@ -35,10 +37,10 @@ def spec(
 ) -> StorageSpec:
     if kind == "file":
         return StorageSpec(f"file://{tmp_path}/store")
-    server: S3Server = request.getfixturevalue(kind)
+    server: S3Server | GcsServer = request.getfixturevalue(kind)
     if kind not in buckets:
-        buckets[kind] = server.make_bucket()
-    return StorageSpec(f"s3://{buckets[kind]}/{uuid.uuid4()}/store", server.properties)
+        buckets[kind] = server.location(server.make_bucket())
+    return StorageSpec(f"{buckets[kind]}/{uuid.uuid4()}/store", server.properties)
 
 
 @pytest.fixture
@@ -140,6 +142,55 @@ def test_keys_are_listed_by_prefix_sorted_by_segment(storage: Storage) -> None:
     assert list(storage.iter_keys("nowhere/")) == []
 
 
+def test_children_are_keys_and_folders_directly_under_a_prefix(storage: Storage) -> None:
+    for key in ("a/b/c", "a/b.d", "a/x", "b", "ab/c", "a/ünï cöde%20/c/d"):
+        storage.write_once(key, b"")
+    assert list(storage.iter_children("")) == ["a/", "ab/", "b"]
+    assert list(storage.iter_children("a/")) == ["a/b.d", "a/b/", "a/x", "a/ünï cöde%20/"]
+    assert list(storage.iter_children("a/ünï cöde%20/")) == ["a/ünï cöde%20/c/"]
+    for nothing in ("nowhere/", "b/", "a/b/c/"):
+        assert list(storage.iter_children(nothing)) == []
+
+
+def test_children_that_fill_more_than_a_page_are_all_listed(storage: Storage, kind: str) -> None:
+    count = 20 if kind == "seaweed" else 1100
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: storage.replace(f"a/{number:04d}/x", b""), range(count)))
+    assert list(storage.iter_children("a/")) == [f"a/{number:04d}/" for number in range(count)]
+
+
+def test_a_half_written_key_is_no_child(storage: Storage) -> None:
+    storage.write_once("a/key", b"")
+    with storage.open_writer("a/half") as writer:
+        writer.write(b"x")
+        assert list(storage.iter_children("a/")) == ["a/key"]
+
+
+def test_a_folder_is_there_with_its_keys_or_if_it_was_made(storage: Storage) -> None:
+    assert not storage.has_folder("")
+    storage.make_folder("made/inner/")
+    storage.make_folder("made/inner/")
+    storage.write_once("a/b/c", b"")
+    for folder in ("", "a/", "a/b/", "made/", "made/inner/"):
+        assert storage.has_folder(folder)
+    for nothing in ("mad/", "a/b/c/", "made/inner/x/", "b/"):
+        assert not storage.has_folder(nothing)
+    assert list(storage.iter_children("")) == ["a/", "made/"]
+    assert list(storage.iter_children("made/")) == ["made/inner/"]
+    assert list(storage.iter_children("made/inner/")) == []
+
+
+def test_a_folder_that_was_made_is_no_key_and_keeps_what_is_put_into_it(storage: Storage) -> None:
+    storage.make_folder("made/")
+    assert list(storage.iter_keys("")) == []
+    assert storage.find_stat("made") is None
+    storage.write_once("made/key", b"x")
+    storage.make_folder("made/")
+    assert list(storage.iter_keys("")) == ["made/key"]
+    storage.delete_all("made/")
+    assert not storage.has_folder("made/")
+
+
 def test_a_deleted_key_is_gone_and_deleting_again_is_fine(storage: Storage) -> None:
     storage.write_once("key", b"x")
     storage.delete("key")
@@ -160,9 +211,14 @@ def test_flushing_returns(storage: Storage) -> None:
     storage.flush()
 
 
-# Object stores know UTF-8 only; SeaweedFS takes a back slash for a slash.
+# Object stores know UTF-8 only; SeaweedFS takes a back slash for a slash, Google no line ends.
 NOT_UTF_8, BACK_SLASH = "not utf-8 \udcff\udc80", "back\\slash"
-UNKNOWN = {"minio": {NOT_UTF_8}, "seaweed": {NOT_UTF_8, BACK_SLASH}}
+CONTROLS = "new\nline\ttab"
+UNKNOWN = {
+    "minio": {NOT_UTF_8},
+    "seaweed": {NOT_UTF_8, BACK_SLASH},
+    "gcs": {NOT_UTF_8, CONTROLS},
+}
 
 
 @pytest.mark.parametrize(
@@ -173,7 +229,7 @@ UNKNOWN = {"minio": {NOT_UTF_8}, "seaweed": {NOT_UTF_8, BACK_SLASH}}
         "plus+amp&comma,semi;",
         "question?hash#",
         "quote'\"`",
-        "new\nline\ttab",
+        CONTROLS,
         "\u0301combining",
         "\u00e9precomposed",
         "e\u0301 decomposed",
@@ -222,7 +278,7 @@ def _race(spec: StorageSpec, name: bytes, barrier: threading.Barrier, wins: list
 
 
 # SeaweedFS lets writers that race wait for two seconds.
-TURNS = {"file": 20, "minio": 20, "seaweed": 2}
+TURNS = {"file": 20, "minio": 20, "seaweed": 2, "gcs": 20}
 
 
 def test_of_many_writers_that_race_one_wins(spec: StorageSpec, kind: str) -> None:

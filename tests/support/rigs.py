@@ -17,7 +17,7 @@ from bcn.catalog.protocol import Catalog, CatalogSettings
 from bcn.errors import CatalogError
 from bcn.model import TableId
 from bcn.stack.process import free_port
-from bcn.storage.local import local_path
+from bcn.storage.open import Stores, open_storage
 from tests.support.hive import HiveServer
 from tests.support.rest import RestServer
 
@@ -65,10 +65,9 @@ class Rig:
         catalog = self.open()
         place = catalog.default_location(table)
         location = f"{place}/metadata/{catalog.metadata_name('x.metadata.json')}"
-        path = Path(local_path(location))
-        path.parent.mkdir(parents=True, exist_ok=True)
         document = view_document(place) if kind == "view" else table_document(place)
-        path.write_text(json.dumps(document))
+        storage, key = Stores(catalog.access).resolve(location)
+        storage.replace(key, json.dumps(document).encode())
         return location
 
     def add(self, table: TableId) -> str:
@@ -161,6 +160,18 @@ def _hadoop(_request: pytest.FixtureRequest, folder: Path) -> Rig:
     return Rig(settings, _moved(place, settings), place)
 
 
+def _hadoop_on_minio(request: pytest.FixtureRequest, _folder: Path) -> Rig:
+    server = request.getfixturevalue("minio")
+    warehouse = f"s3a://{server.make_bucket()}/warehouse"
+    settings = CatalogSettings("prod", "hadoop", {"warehouse": warehouse, **server.properties})
+
+    def take_away() -> CatalogSettings:
+        open_storage(settings.access().spec(warehouse)).delete_all("")
+        return settings
+
+    return Rig(settings, take_away)
+
+
 def _sql(_request: pytest.FixtureRequest, folder: Path) -> Rig:
     database = folder / "db" / "catalog.db"
     warehouse = str(folder / "warehouse")
@@ -229,6 +240,7 @@ def _hive(request: pytest.FixtureRequest, folder: Path) -> Rig:
 # A server asks for its fixture by name (`request.getfixturevalue`), so that it starts when needed.
 RIGS: dict[str, Callable[[pytest.FixtureRequest, Path], Rig]] = {
     "hadoop": _hadoop,
+    "hadoop-on-minio": _hadoop_on_minio,
     "rest": _rest,
     "sql-v1": _sql,
     "sql-v0": _sql_v0,

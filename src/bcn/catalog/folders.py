@@ -1,115 +1,106 @@
-"""Folders of local disks as a Hadoop catalog needs them: names that are UTF-8, errors of ours."""
+"""Folders of a warehouse as a Hadoop catalog needs them: names that are UTF-8, errors of ours."""
 
 from __future__ import annotations
 
-import errno
-import os
-import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
 
-from bcn.errors import CatalogError
+from bcn.errors import CatalogError, StorageError
+from bcn.storage.local import LocalStorage
+from bcn.storage.open import open_storage
+from bcn.storage.protocol import StorageSpec
 
-_GONE = {errno.ENOENT, errno.ENOTDIR}
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
 NOT_NAMESPACES = {"lost+found"}  # the root of a mount has one that only root may read
+_AT_ONCE = 16  # requests to a store; a local disk is asked faster without threads
 
 
-def file_names(folder: str) -> list[str]:
-    """Names of visible files; none if the folder is gone."""
-    names = []
-    with translated(folder, "list"), _scanned(folder) as entries:
-        for entry in entries:
-            if not entry.name.startswith(b".") and entry.is_file():
-                names.append(entry.name.decode("utf-8", "surrogateescape"))
-    return names
+class Folders:
+    """What is under one root, by paths without slashes at their ends; the root's own is empty."""
 
+    def __init__(self, spec: StorageSpec) -> None:
+        self._storage = open_storage(spec)
+        self._is_local = isinstance(self._storage, LocalStorage)
 
-def visible_folders(folder: str) -> list[str]:
-    """Names of folders in a folder, sorted. Links that lead back up are left out."""
-    names = []
-    with translated(folder, "list"), _scanned(folder) as entries:
-        for entry in entries:
-            if not entry.name.startswith(b".") and entry.is_dir() and not _leads_up(entry, folder):
-                names.append(_decode(entry.name, folder))
-    return sorted(set(names) - NOT_NAMESPACES)
+    def each(self, ask: Callable[[Item], Answer], items: Iterable[Item]) -> Sequence[Answer]:
+        """Answers in the order of the items; a store is asked for several at once."""
+        items = list(items)
+        if self._is_local or len(items) < 2:
+            return [ask(item) for item in items]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return list(pool.map(ask, items))
 
+    def has(self, folder: str) -> bool:
+        """Whether a folder is there."""
+        with _translated():
+            return self._storage.has_folder(_prefix(folder))
 
-def _leads_up(entry: os.DirEntry[bytes], folder: str) -> bool:
-    if not entry.is_symlink():
-        return False
-    target = os.path.realpath(entry.path)
-    here = os.path.realpath(encode(folder))
-    return here == target or here.startswith(target.rstrip(b"/") + b"/")
+    def has_file(self, path: str) -> bool:
+        """Whether a file is there."""
+        with _translated():
+            return self._storage.find_stat(path) is not None
 
+    def file_names(self, folder: str) -> list[str]:
+        """Names of visible files; none if the folder is gone."""
+        return [name for name in self._names(folder) if not name.endswith("/")]
 
-@contextmanager
-def _scanned(folder: str) -> Iterator[Iterator[os.DirEntry[bytes]]]:
-    try:
-        scan = os.scandir(encode(folder))
-    except OSError as error:
-        if error.errno not in _GONE:
-            raise
-        yield iter(())  # dropped by somebody since its parent was listed
-        return
-    with scan:
-        yield scan
+    def folder_names(self, folder: str) -> list[str]:
+        """Names of visible folders, sorted."""
+        found = (name[:-1] for name in self._names(folder) if name.endswith("/"))
+        names = {_checked(name, folder) for name in found if name}  # a store may have `a//b`
+        return sorted(names - NOT_NAMESPACES)
 
+    def _names(self, folder: str) -> list[str]:
+        prefix = _prefix(folder)
+        with _translated():
+            names = [key[len(prefix) :] for key in self._storage.iter_children(prefix)]
+        return [name for name in names if not name.startswith(".")]
 
-def exists(path: str) -> bool:
-    return _find_stat(path) is not None
-
-
-def is_folder(path: str) -> bool:
-    found = _find_stat(path)
-    return found is not None and stat.S_ISDIR(found.st_mode)
-
-
-def _find_stat(path: str) -> os.stat_result | None:
-    with translated(path, "read"):
+    def find_bytes(self, path: str) -> bytes | None:
+        """The bytes of a small file; None if it cannot be read."""
         try:
-            return os.stat(encode(path))  # noqa: PTH116  bytes path
-        except OSError as error:
-            if error.errno not in _GONE:
-                raise
-    return None
+            return self._storage.read(path)
+        except StorageError:
+            return None
+
+    def make(self, folder: str) -> None:
+        """Make a folder and those above it; flushed."""
+        with _translated():
+            self._storage.make_folder(_prefix(folder))
+
+    def create(self, path: str, data: bytes) -> None:
+        """Store a new file; flushed. Raises KeyExistsError."""
+        self._storage.write_once(path, data)
 
 
-def make_folder(path: bytes) -> None:
-    """Make a folder and those above it, each flushed."""
-    if os.path.isdir(path):  # noqa: PTH112  bytes path
-        return
-    parent = os.path.dirname(path)  # noqa: PTH120  bytes path
-    make_folder(parent)
-    try:
-        os.mkdir(path)  # noqa: PTH102  bytes path
-    except FileExistsError:
-        if not os.path.isdir(path):  # noqa: PTH112  bytes path
-            raise
-    descriptor = os.open(parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def join_path(*names: str) -> str:
+    """A path from names, the root's own among them."""
+    return "/".join(name for name in names if name)
+
+
+def _prefix(folder: str) -> str:
+    return f"{folder}/" if folder else ""
 
 
 @contextmanager
-def translated(path: str, verb: str) -> Iterator[None]:
+def _translated() -> Iterator[None]:
+    """What goes wrong with the folders of a catalog goes wrong with the catalog."""
     try:
         yield
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise CatalogError(f"cannot {verb} {path}: {reason}") from error
+    except StorageError as error:
+        raise CatalogError(str(error), hint=error.hint) from error
 
 
-def encode(path: str) -> bytes:
-    return path.encode("utf-8", "surrogateescape")
-
-
-def _decode(name: bytes, folder: str) -> str:
+def _checked(name: str, folder: str) -> str:
     try:
-        return name.decode("utf-8")
-    except UnicodeDecodeError:
+        name.encode()
+    except UnicodeEncodeError:
         raise CatalogError(
-            f"the folder {name!r} in {folder} has a name that is not UTF-8",
+            f"the folder {name!r} in {folder or 'the warehouse'} has a name that is not UTF-8",
             hint="rename it; Iceberg cannot open tables there either",
         ) from None
+    return name

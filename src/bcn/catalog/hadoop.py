@@ -1,4 +1,4 @@
-"""Iceberg's Hadoop catalog on local disks: folders are namespaces, or tables.
+"""Iceberg's Hadoop catalog on a disk or an object store: folders are namespaces, or tables.
 
 A folder with versions in `metadata/` is a table. Its current metadata is the version that
 `version-hint.text` names, or a later one: readers look for N+1, N+2 and so on. Without a usable
@@ -11,16 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bcn.catalog.folders import (
-    NOT_NAMESPACES,
-    encode,
-    exists,
-    file_names,
-    is_folder,
-    make_folder,
-    translated,
-    visible_folders,
-)
+from bcn.catalog.folders import NOT_NAMESPACES, Folders, join_path
 from bcn.catalog.protocol import (
     TABLE,
     CatalogSettings,
@@ -40,7 +31,7 @@ from bcn.errors import (
     UnsupportedCatalogError,
 )
 from bcn.model import Json, TableId, check_name, join_names
-from bcn.storage.local import LocalStorage, local_path
+from bcn.storage.open import canonical_location
 
 _HINT = "version-hint.text"
 _FIRST_NAMES = ("v1.metadata.json", "v1.gz.metadata.json")
@@ -59,14 +50,12 @@ class HadoopCatalog:
         self.name = settings.properties.get("name", settings.name)
         self.access = settings.access()
         self._warehouse = strip_slashes(settings.properties["warehouse"])
-        self._root = local_path(settings.properties["warehouse"]).rstrip("/")
+        self._folders = Folders(self.access.spec(self._warehouse))
 
     def iter_namespaces(self) -> Iterator[tuple[str, ...]]:
         """All folders that are no tables, down to the tables."""
         self._require_warehouse()
-        for levels, _listing in self._walk(()):
-            if levels:
-                yield levels
+        yield from (levels for levels, _listing in self._walk(()) if levels)
 
     def load_namespace(self, namespace: tuple[str, ...]) -> dict[str, str]:
         """Always empty: a folder has no properties."""
@@ -82,7 +71,7 @@ class HadoopCatalog:
             listings = self._walk(())
         else:
             self._require_namespace(namespace)
-            listings = iter([(namespace, self._list(namespace))])
+            listings = self._list([namespace])
         for levels, listing in listings:
             for name, metadata_name in listing.tables:
                 yield self._pointer(TableId(levels, name), metadata_name)
@@ -92,7 +81,7 @@ class HadoopCatalog:
         self._require_warehouse()
         if not _is_visible(table.name) or not self._is_namespace(table.namespace):
             return None
-        metadata_name = find_metadata(self._path((*table.namespace, table.name)))
+        metadata_name = find_metadata(self._folders, join_path(*table.namespace, table.name))
         return None if metadata_name is None else self._pointer(table, metadata_name)
 
     def default_location(self, table: TableId) -> str:
@@ -110,7 +99,7 @@ class HadoopCatalog:
             )
         self._check_parents(table.namespace)
         folder = (*table.namespace, table.name)
-        if find_metadata(self._path(folder)) is not None:
+        if find_metadata(self._folders, join_path(*folder)) is not None:
             raise TargetExistsError(f"table {table} exists in catalog {self.name!r}")
         for levels, listing in self._walk(folder):
             for name, _metadata_name in listing.tables:
@@ -149,25 +138,25 @@ class HadoopCatalog:
                 f"a Hadoop catalog cannot keep properties of {join_names(namespace)}:"
                 f" {', '.join(sorted(properties))}"
             )
-        with translated(self._path(namespace), "create"):
-            make_folder(encode(self._path(namespace)))
+        self._folders.make(join_path(*namespace))
 
     def register(self, table: TableId, metadata_location: str) -> None:
         """Write the version hint, create-only; readers see a table by its first version too."""
-        metadata = f"{self._path((*table.namespace, table.name))}/metadata"
+        folder, metadata = self.default_location(table), _metadata_folder(table)
         name = metadata_location.rpartition("/")[2]
-        if name not in _FIRST_NAMES or local_path(metadata_location) != f"{metadata}/{name}":
+        given, only = map(canonical_location, (metadata_location, f"{folder}/metadata/{name}"))
+        if name not in _FIRST_NAMES or given != only:
             raise UnsupportedCatalogError(
-                f"a Hadoop catalog takes {table} only at {self.default_location(table)}/metadata/"
+                f"a Hadoop catalog takes {table} only at {folder}/metadata/"
                 f"{' or '.join(_FIRST_NAMES)}, not {metadata_location}"
             )
-        if _probe(metadata, 1) != name:
+        if _probe(self._folders, metadata, 1) != name:
             raise CatalogError(f"{metadata_location} is missing or hidden by another first version")
         # A higher version left in the folder would become the table as soon as the hint is lost.
-        if _listed_versions(metadata) != [1]:
-            raise TargetExistsError(f"versions of another table are in {metadata}")
+        if list(_versions(self._folders.file_names(metadata))) != [1]:
+            raise TargetExistsError(f"versions of another table are in {folder}/metadata")
         try:
-            LocalStorage(metadata).write_once(_HINT, b"1")
+            self._folders.create(f"{metadata}/{_HINT}", b"1")
         except KeyExistsError:
             raise TargetExistsError(f"table {table} exists in catalog {self.name!r}") from None
 
@@ -183,16 +172,14 @@ class HadoopCatalog:
         """The warehouse."""
         return (self._warehouse,)
 
-    def _path(self, levels: tuple[str, ...]) -> str:
-        return "/".join((self._root, *levels))
-
     def _pointer(self, table: TableId, metadata_name: str) -> Pointer:
         return Pointer(table, f"{self.default_location(table)}/metadata/{metadata_name}", TABLE)
 
     def _require_warehouse(self) -> None:
-        if not is_folder(self._root or "/"):
+        if not self._folders.has(""):
+            place = public_location(self._warehouse)
             raise CatalogError(
-                f"catalog {self.name!r}: there is no warehouse at {self._root or '/'}",
+                f"catalog {self.name!r}: there is no warehouse at {place}",
                 hint="check 'warehouse' in the catalog's settings, and that its disk is mounted",
             )
 
@@ -204,37 +191,59 @@ class HadoopCatalog:
             )
 
     def _is_namespace(self, namespace: tuple[str, ...]) -> bool:
-        if not all(map(_is_visible, namespace)) or not is_folder(self._path(namespace) or "/"):
+        if not all(map(_is_visible, namespace)) or not self._folders.has(join_path(*namespace)):
             return False
-        return not any(map(_is_table_folder, self._parents(namespace)))
+        return self._find_table_above(namespace) is None
 
     def _check_parents(self, namespace: tuple[str, ...]) -> None:
-        for folder in self._parents(namespace):
-            if _is_table_folder(folder):
-                raise UnsupportedCatalogError(
-                    f"a Hadoop catalog cannot hold tables inside the table at {folder}"
-                )
+        folder = self._find_table_above(namespace)
+        if folder is not None:
+            raise UnsupportedCatalogError(
+                "a Hadoop catalog cannot hold tables inside the table at"
+                f" {public_location(self._warehouse)}/{folder}"
+            )
 
-    def _parents(self, namespace: tuple[str, ...]) -> Iterator[str]:
-        return (self._path(namespace[:depth]) for depth in range(1, len(namespace) + 1))
+    def _find_table_above(self, namespace: tuple[str, ...]) -> str | None:
+        """The folder of a table that a namespace is, or is inside of."""
+        for depth in range(1, len(namespace) + 1):
+            folder = join_path(*namespace[:depth])
+            if _is_table(self._folders.file_names(f"{folder}/metadata")):
+                return folder
+        return None
 
     def _walk(self, levels: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], _Listing]]:
-        """Namespaces from this one down; tables before inner namespaces is the order of TableId."""
-        listing = self._list(levels)
-        yield levels, listing
-        for name in listing.namespaces:
-            yield from self._walk((*levels, name))
+        """Namespaces from this one down, parents first, in the order of their names.
 
-    def _list(self, levels: tuple[str, ...]) -> _Listing:
-        listing = _Listing([], [])
-        for name in visible_folders(self._path(levels) or "/"):
-            folder = self._path((*levels, name))
-            metadata_name = find_metadata(folder)
-            if metadata_name is not None:
-                listing.tables.append((name, metadata_name))
-            elif not _is_table_folder(folder):
-                listing.namespaces.append(name)
-        return listing
+        All of one depth are asked for at once: a store takes long to answer, however little.
+        """
+        found: dict[tuple[str, ...], _Listing] = {}
+        depth = [levels]
+        while depth:
+            listings = list(self._list(depth))
+            found.update(listings)
+            depth = [(*above, name) for above, listing in listings for name in listing.namespaces]
+        return iter(sorted(found.items(), key=lambda item: item[0]))
+
+    def _list(
+        self, namespaces: list[tuple[str, ...]]
+    ) -> Iterator[tuple[tuple[str, ...], _Listing]]:
+        """What is directly in each of these namespaces."""
+        names = self._folders.each(
+            lambda levels: self._folders.folder_names(join_path(*levels)), namespaces
+        )
+        folders = [
+            (above, name) for above, inner in zip(namespaces, names, strict=True) for name in inner
+        ]
+        looks = self._folders.each(
+            lambda folder: _look_at(self._folders, join_path(*folder[0], folder[1])), folders
+        )
+        listings = {levels: _Listing([], []) for levels in namespaces}
+        for (levels, name), look in zip(folders, looks, strict=True):
+            if look.metadata_name is not None:
+                listings[levels].tables.append((name, look.metadata_name))
+            elif not look.is_table:
+                listings[levels].namespaces.append(name)
+        return iter(listings.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,52 +254,80 @@ class _Listing:
     namespaces: list[str]
 
 
-def find_metadata(folder: str) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A folder: the current metadata file of its table, if it has one.
+
+    A table that is half written or another catalog's has none, and its folder is no namespace.
+    """
+
+    metadata_name: str | None = None
+    is_table: bool = True
+
+
+def find_metadata(folders: Folders, folder: str) -> str | None:
     """The name of a table's current metadata file; None if there is no version, and so no table.
 
     A hint at a version that is gone while others remain is believed, as Iceberg does: the table is
     damaged, and an older version must not pass for it.
     """
-    metadata = f"{folder}/metadata"
-    version = _read_hint(metadata)
-    if version is None or _probe(metadata, version) is None:
-        versions = _listed_versions(metadata)
-        if not versions:
-            return None
-        if version:
-            return f"v{version}.metadata.json"
-        version = versions[-1]
-    found = _probe(metadata, version)
-    while (later := _probe(metadata, version + 1)) is not None:
+    return _look_at(folders, folder).metadata_name
+
+
+def _look_at(folders: Folders, folder: str) -> _Look:
+    metadata = join_path(folder, "metadata")
+    hint = _find_hint(folders, metadata)
+    found = None if hint is None else _probe(folders, metadata, hint)
+    if hint is not None and found is not None:
+        return _Look(_last(folders, metadata, hint, found))
+    names = folders.file_names(metadata)
+    versions = _versions(names)
+    if not versions:
+        return _Look(is_table=_is_table(names))
+    if hint:
+        return _Look(f"v{hint}.metadata.json")
+    highest = max(versions)
+    return _Look(_last(folders, metadata, highest, versions[highest]))
+
+
+def _last(folders: Folders, metadata: str, version: int, found: str) -> str:
+    """The version that comes last of those that follow each other."""
+    while (later := _probe(folders, metadata, version + 1)) is not None:
         version, found = version + 1, later
     return found
 
 
-def _read_hint(metadata: str) -> int | None:
-    try:
-        with open(encode(f"{metadata}/{_HINT}"), "rb") as file:  # noqa: PTH123  bytes path
-            line = file.readline(32).removesuffix(b"\n").removesuffix(b"\r")
-    except OSError:
-        return None  # Iceberg lists the folder then, and so do we
+def _find_hint(folders: Folders, metadata: str) -> int | None:
+    """Without one that can be read Iceberg lists the folder, and so do we."""
+    data = folders.find_bytes(f"{metadata}/{_HINT}")
+    if data is None:
+        return None
+    line = data.split(b"\n", 1)[0].removesuffix(b"\r")
     return int(line) if re.fullmatch(rb"\d{1,10}", line) else None
 
 
-def _probe(metadata: str, version: int) -> str | None:
+def _probe(folders: Folders, metadata: str, version: int) -> str | None:
     for end in _VERSION_ENDS:
-        if exists(f"{metadata}/v{version}{end}"):
+        if folders.has_file(f"{metadata}/v{version}{end}"):
             return f"v{version}{end}"
     return None
 
 
-def _listed_versions(metadata: str) -> list[int]:
-    matches = (_VERSION.match(name) for name in file_names(metadata))
-    versions = {int(match[1]) for match in matches if match is not None}
-    return sorted(version for version in versions if _probe(metadata, version) is not None)
+def _versions(names: list[str]) -> dict[int, str]:
+    """The versions among the files of a folder, and the file that Iceberg reads of each."""
+    matches = (_VERSION.match(name) for name in names)
+    numbers = sorted({int(match[1]) for match in matches if match is not None})
+    spellings = ((number, f"v{number}{end}") for number in numbers for end in _VERSION_ENDS[::-1])
+    return {number: name for number, name in spellings if name in names}
 
 
-def _is_table_folder(folder: str) -> bool:
-    """Whether it is a table's, be it half written or another catalog's: then it is no namespace."""
-    return any(name.endswith(_TABLE_FILE_ENDS) for name in file_names(f"{folder}/metadata"))
+def _is_table(names: list[str]) -> bool:
+    """Whether these files are a table's: then their folder is no namespace."""
+    return any(name.endswith(_TABLE_FILE_ENDS) for name in names)
+
+
+def _metadata_folder(table: TableId) -> str:
+    return join_path(*table.namespace, table.name, "metadata")
 
 
 def _is_visible(level: str) -> bool:
@@ -305,7 +342,11 @@ def _is_visible(level: str) -> bool:
 def _check_holdable(levels: tuple[str, ...]) -> None:
     for level in levels:
         # Hadoop's Path reads what comes before a colon as a scheme.
-        if not _is_visible(level) or ":" in level or len(encode(level)) > 255:
+        if (
+            not _is_visible(level)
+            or ":" in level
+            or len(level.encode("utf-8", "surrogateescape")) > 255
+        ):
             raise UnsupportedCatalogError(
                 f"a Hadoop catalog cannot hold the name {level!r}",
                 hint="choose another with --target-database or --target-table, or --exclude it",

@@ -98,6 +98,9 @@ class Bucket(Protocol):
     def list(self, prefix: str, limit: int | None = None) -> Iterator[Listed]:
         """Objects whose names begin with the prefix, in the order of their bytes."""
 
+    def list_folder(self, prefix: str) -> Iterator[str]:
+        """Names of objects directly under a prefix; names up to the next slash for all others."""
+
     def delete(self, names: Sequence[str]) -> None:
         """Remove objects, whether they are there or not."""
 

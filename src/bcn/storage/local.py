@@ -20,6 +20,7 @@ from bcn.errors import (
     StorageFullError,
     UnsupportedSchemeError,
 )
+from bcn.storage.local_folders import list_folder, make_folder
 from bcn.storage.protocol import CHUNK_BYTES, Stat
 
 TEMPORARY_PREFIX = ".bcn-tmp-"
@@ -162,6 +163,33 @@ class LocalStorage:
                 yield from self._walk(f"{prefix}{name}/")
             else:
                 yield prefix + name, name.startswith(TEMPORARY_PREFIX)
+
+    def iter_children(self, prefix: str) -> Iterator[str]:
+        """What is directly in a folder, without temporary files; links are followed."""
+        path = self._path(prefix).rstrip("/") or "/"
+        try:
+            names = list_folder(_encode(path))
+        except OSError as error:
+            if error.errno in _MISSING:
+                return
+            raise storage_error(error, path, "list") from error
+        yield from (prefix + name for name in names if not name.startswith(TEMPORARY_PREFIX))
+
+    def has_folder(self, prefix: str) -> bool:
+        """Whether it is a folder, or a link to one."""
+        path = self._path(prefix)
+        try:
+            return stat_module.S_ISDIR(os.stat(_encode(path)).st_mode)
+        except OSError as error:
+            if error.errno in _MISSING:
+                return False
+            raise storage_error(error, path, "look at") from error
+
+    def make_folder(self, prefix: str) -> None:
+        """Make it and those above it, flushed."""
+        path = self._path(prefix).rstrip("/") or "/"
+        with _translated(path, "create"):
+            make_folder(_encode(path))
 
     def delete(self, key: str) -> None:
         """Remove a file."""

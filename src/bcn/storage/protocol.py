@@ -108,6 +108,18 @@ class Storage(Protocol):
         `iter_keys` does not name them; `find_stat` and `delete` know them.
         """
 
+    def iter_children(self, prefix: str) -> Iterator[str]:
+        """Keys directly under the prefix, which is empty or ends in a slash, and folders there.
+
+        Sorted; folders end in a slash. Nothing if there is no such folder.
+        """
+
+    def has_folder(self, prefix: str) -> bool:
+        """Whether keys are under the prefix, which is empty or ends in a slash, or it was made."""
+
+    def make_folder(self, prefix: str) -> None:
+        """Let a folder be there though nothing is in it; flushed. One that is there stays."""
+
     def delete(self, key: str) -> None:
         """Remove a key; nothing happens if it is not there."""
 
