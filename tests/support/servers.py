@@ -17,16 +17,18 @@ from typing import Any
 import boto3
 import pytest
 
+from bcn.stack.gcs import fetch_gcs, start_gcs
 from bcn.stack.hive import fetch_hive, start_hive
 from bcn.stack.minio import fetch_minio, start_minio
 from bcn.stack.process import Server
 from bcn.stack.rest import fetch_rest, start_rest
 from bcn.stack.seaweed import start_seaweed
+from tests.support.gcs import GcsServer
 from tests.support.glue import GlueServer, start_glue
 from tests.support.hive import HiveServer
 from tests.support.rest import RestServer
 
-FETCHERS: tuple[Callable[[], object], ...] = (fetch_minio, fetch_rest, fetch_hive)
+FETCHERS: tuple[Callable[[], object], ...] = (fetch_minio, fetch_rest, fetch_hive, fetch_gcs)
 ACCESS_KEY, SECRET_KEY = "bcn-tests", "bcn-tests-secret"
 
 
@@ -50,6 +52,9 @@ class S3Server:
             "s3.region": "us-east-1",
             "s3.path-style-access": "true",
         }
+
+    def location(self, bucket: str) -> str:
+        return f"s3://{bucket}"
 
     def client(self) -> Any:
         """Another library's, to look at what was stored."""
@@ -96,6 +101,14 @@ def minio() -> Iterator[S3Server]:
 
 
 @pytest.fixture(scope="session")
+def gcs() -> Iterator[GcsServer]:
+    with server_folder() as folder:
+        server = start_gcs(folder)
+        yield GcsServer(server)
+        server.stop()
+
+
+@pytest.fixture(scope="session")
 def glue_server() -> Iterator[GlueServer]:
     with server_folder() as folder:
         glue = start_glue(folder)
@@ -138,6 +151,16 @@ def hive_metastore(hive_server: HiveServer) -> HiveServer:
     """A Hive Metastore on local files, empty but for the database it always has."""
     hive_server.empty()
     return hive_server
+
+
+@pytest.fixture(scope="session")
+def hive_s3(minio: S3Server) -> Iterator[HiveServer]:
+    """A Hive Metastore whose tables are in buckets of MinIO."""
+    with server_folder() as folder:
+        warehouse = f"s3://{minio.make_bucket()}/warehouse"
+        started = start_hive(folder, warehouse, minio.properties)
+        yield HiveServer(started)
+        started.stop()
 
 
 if __name__ == "__main__":
