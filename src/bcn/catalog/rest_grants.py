@@ -8,6 +8,7 @@ ends.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from bcn.catalog.rest_errors import RestError
 from bcn.errors import CatalogError
 from bcn.model import Json, TableId
 
-_MARGIN_SECONDS = 300.0
+_MARGIN_SECONDS = 300.0  # before its end that a grant is renewed; less if it lives only shortly
 _EXPIRIES = (  # milliseconds since 1970, as each service names it
     "s3.session-token-expires-at-ms",
     "gcs.oauth2.token-expires-at",
@@ -50,20 +51,15 @@ class Grant:
         best = max(matches, key=lambda item: len(item[0]), default=("", {}))
         return {**self.config, **best[1]}
 
-    def ends_at(self, location: str) -> float:
-        """Seconds since 1970; infinity if it is not said."""
-        properties = self.properties(location)
-        times = [float(properties[key]) / 1000 for key in _expiry_keys(properties)]
+    def ends_at(self) -> float:
+        """When the first part of it ends, in seconds since 1970; infinity if it is not said."""
+        times = [
+            int(value) / 1000
+            for properties in (self.config, *(item[1] for item in self.by_prefix))
+            for key, value in properties.items()
+            if key.startswith(_EXPIRIES) and value.isdigit()  # Azure's ends in the account
+        ]
         return min(times, default=float("inf"))
-
-
-def _expiry_keys(properties: Mapping[str, str]) -> list[str]:
-    return [
-        key
-        for key, value in properties.items()
-        # Azure's name ends in the account.
-        if key.startswith(_EXPIRIES) and value.strip().isdigit()
-    ]
 
 
 def parse_grant(answer: Json) -> Grant | None:
@@ -88,29 +84,74 @@ def places_of(answer: Json) -> set[str]:
     return {str(place).rstrip("/") for place in found if place}
 
 
+class _Desk:
+    """Where one process asks one catalog: its connections, and the grants at hand."""
+
+    def __init__(self, settings: CatalogSettings) -> None:
+        self._client = RestClient(settings)
+        self._lock = threading.Lock()
+        self._grants: dict[TableId, Grant] = {}
+        self._renew_at: dict[TableId, float] = {}
+
+    def keep(self, table: TableId, grant: Grant) -> None:
+        now, ends_at = time.time(), grant.ends_at()
+        self._grants[table] = grant
+        self._renew_at[table] = ends_at - min(_MARGIN_SECONDS, (ends_at - now) / 4)
+
+    def find(self, table: TableId) -> Grant | None:
+        return self._grants.get(table)
+
+    def load(self, table: TableId, *, refused: bool) -> Grant:
+        """A grant that lives; threads wait for the one that asks."""
+        with self._lock:
+            grant = self._grants.get(table)
+            if refused or grant is None or self._renew_at[table] < time.time():
+                grant = self._ask(table, grant)
+                self.keep(table, grant)
+        return grant
+
+    def _ask(self, table: TableId, old: Grant | None) -> Grant:
+        """From the server's own endpoint for it, else by loading the table again."""
+        base = self._client.namespace_path(table.namespace)
+        path = f"{base}/tables/{quote(table.name, safe='')}"
+        if old is not None and old.by_prefix and self._client.can(LOAD_CREDENTIALS):
+            try:
+                grant = parse_grant(self._client.load(f"{path}/credentials"))
+            except RestError:
+                grant = None  # said to be there, but is not: the table itself has them too
+            if grant is not None:
+                return Grant(old.config, grant.by_prefix)
+        grant = parse_grant(self._client.load(path, {"snapshots": "refs"}))
+        if grant is None:
+            raise CatalogError(
+                f"catalog {self._client.name!r} grants no more access to {table}",
+                hint="check what the catalog lets these credentials do",
+            )
+        return grant
+
+
+_desks: dict[tuple[object, ...], _Desk] = {}
+_desks_lock = threading.Lock()
+
+
+def _desk_of(settings: CatalogSettings) -> _Desk:
+    """One for each catalog in one process: the tasks of an executor come one after the other."""
+    key = (os.getpid(), settings.name, *sorted(settings.properties.items()))
+    with _desks_lock:
+        if key not in _desks:
+            _desks[key] = _Desk(settings)
+        return _desks[key]
+
+
 class Grants:
     """Which tables were granted what; it travels to executors, where it asks for itself.
 
-    Of the grants themselves, only those at hand in this process are kept, and none is pickled.
+    The grants themselves stay in the process that asked: none is pickled.
     """
 
     def __init__(self, settings: CatalogSettings) -> None:
         self._settings = settings
         self._tables: dict[str, TableId] = {}  # by place
-        self._start()
-
-    def __getstate__(self) -> tuple[CatalogSettings, dict[str, TableId]]:
-        """The recipe: how the server is asked, and for which tables."""
-        return self._settings, dict(self._tables)
-
-    def __setstate__(self, state: tuple[CatalogSettings, dict[str, TableId]]) -> None:
-        self._settings, self._tables = state
-        self._start()
-
-    def _start(self) -> None:
-        self._lock = threading.Lock()
-        self._at_hand: dict[TableId, Grant] = {}
-        self._client: RestClient | None = None
 
     def __repr__(self) -> str:
         return f"Grants({len(self._tables)} places)"
@@ -118,15 +159,13 @@ class Grants:
     def note(self, table: TableId, answer: Json) -> None:
         """Remember what a load answer granted, if it did."""
         grant = parse_grant(answer)
-        if grant is None:
-            return
-        with self._lock:
-            self._at_hand[table] = grant
+        if grant is not None:
+            _desk_of(self._settings).keep(table, grant)
             self._tables |= dict.fromkeys(places_of(answer), table)
 
     def find_scope(self, location: str) -> str | None:
         """The place of the table that a location belongs to; None if nothing was granted for it."""
-        place = location
+        place = location if self._tables else ""
         while place:
             if place in self._tables:
                 return place
@@ -141,35 +180,11 @@ class Grants:
         scope = self.find_scope(location)
         if scope is None:
             return {}
-        table = self._tables[scope]
-        with self._lock:
-            grant = self._at_hand.get(table)
-            if refused or grant is None or grant.ends_at(location) < time.time() + _MARGIN_SECONDS:
-                grant = self._at_hand[table] = self._ask(table, grant)
+        grant = _desk_of(self._settings).load(self._tables[scope], refused=refused)
         return grant.properties(location)
 
     def ends_at(self, location: str) -> float:
         """When what `properties` gave last for a location ends, in seconds since 1970."""
         scope = self.find_scope(location)
-        grant = self._at_hand.get(self._tables[scope]) if scope else None
-        return grant.ends_at(location) if grant else float("inf")
-
-    def _ask(self, table: TableId, old: Grant | None) -> Grant:
-        """From the server's own endpoint for it, else by loading the table again."""
-        if self._client is None:
-            self._client = RestClient(self._settings)
-        base = self._client.namespace_path(table.namespace)
-        path = f"{base}/tables/{quote(table.name, safe='')}"
-        if old is not None and old.by_prefix and self._client.can(LOAD_CREDENTIALS):
-            try:
-                grant = parse_grant(self._client.load(f"{path}/credentials"))
-            except RestError:
-                grant = None  # said to be there, but is not: the table itself has them too
-            if grant is not None:
-                return Grant(old.config, grant.by_prefix)
-        grant = parse_grant(self._client.load(path, {"snapshots": "refs"}))
-        if grant is None:
-            raise CatalogError(
-                f"catalog {self._client.name!r} grants no access to {table} any more"
-            )
-        return grant
+        grant = _desk_of(self._settings).find(self._tables[scope]) if scope else None
+        return grant.ends_at() if grant else float("inf")

@@ -6,12 +6,15 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from bcn.storage.bucket import Bucket
 from bcn.storage.local import LocalStorage, local_path
-from bcn.storage.protocol import Access, Storage, StorageSpec
+from bcn.storage.protocol import Access, Grants, Storage, StorageSpec
+
+Renew = Callable[[], Mapping[str, str]]
 
 
 class _Service(Protocol):
@@ -20,8 +23,8 @@ class _Service(Protocol):
     def split(self, location: str) -> tuple[str, str]:
         """The bucket's own location, in one spelling, and the rest of the location as it is."""
 
-    def open(self, spec: StorageSpec) -> Storage:
-        """The storage at a location."""
+    def open(self, spec: StorageSpec, renew: Renew | None) -> Storage:
+        """The storage at a location; newer properties are asked for when these are refused."""
 
 
 class _S3:
@@ -31,13 +34,18 @@ class _S3:
         bucket, _, key = location.partition("://")[2].partition("/")
         return f"s3://{bucket}", key
 
-    def open(self, spec: StorageSpec) -> Storage:
+    def open(self, spec: StorageSpec, renew: Renew | None) -> Storage:
         from bcn.storage.cloud import CloudStorage, open_bucket  # noqa: PLC0415  costs time
         from bcn.storage.s3 import S3Bucket  # noqa: PLC0415  a factory imports what it picked
 
         place, root = self.split(spec.location)
         name = place.removeprefix("s3://")
-        return CloudStorage(open_bucket(S3Bucket, name, dict(spec.properties)), root)
+
+        def open_with(properties: Mapping[str, str]) -> Bucket:
+            return open_bucket(S3Bucket, name, dict(properties))
+
+        again = None if renew is None else (lambda: open_with(renew()))
+        return CloudStorage(open_with(spec.properties), root, again)
 
 
 _SERVICES: Mapping[str, _Service] = {"s3": _S3(), "s3a": _S3(), "s3n": _S3()}
@@ -51,10 +59,10 @@ def _find_service(location: str) -> _Service | None:
     return _SERVICES.get(scheme[1].lower()) if scheme else None
 
 
-def open_storage(spec: StorageSpec) -> Storage:
+def open_storage(spec: StorageSpec, renew: Renew | None = None) -> Storage:
     """The storage whose root is the spec's location. Raises UnsupportedSchemeError."""
     service = _find_service(spec.location)
-    return LocalStorage(local_path(spec.location)) if service is None else service.open(spec)
+    return LocalStorage(local_path(spec.location)) if service is None else service.open(spec, renew)
 
 
 class Stores:
@@ -74,12 +82,21 @@ class Stores:
         scope = None if grants is None or service is None else grants.find_scope(location)
         storage, ends_at = self._opened.get((place, scope), (None, 0.0))
         if storage is None or ends_at < time.time() + _GRANT_SECONDS:
-            granted = {} if grants is None or scope is None else grants.properties(location)
-            properties = {**self._access.properties, **granted}
-            storage = open_storage(StorageSpec(place, properties))
-            ends_at = math.inf if grants is None or not granted else grants.ends_at(location)
+            storage, ends_at = self._open(place, None if scope is None else grants, location)
             self._opened[place, scope] = storage, ends_at
         return storage, key
+
+    def _open(self, place: str, grants: Grants | None, location: str) -> tuple[Storage, float]:
+        """A storage, and when what was granted for it ends."""
+        base = self._access.properties
+        if grants is None:
+            return open_storage(StorageSpec(place, base)), math.inf
+        spec = StorageSpec(place, {**base, **grants.properties(location)})
+
+        def renew() -> Mapping[str, str]:
+            return {**base, **grants.properties(location, refused=True)}
+
+        return open_storage(spec, renew), grants.ends_at(location)
 
 
 def flush_places(locations: Iterable[str]) -> None:
