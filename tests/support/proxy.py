@@ -131,8 +131,8 @@ def open_proxy(target: str, certificate: Path | None = None) -> Iterator[Proxy]:
         thread.join()
 
 
-def write_certificate(path: Path) -> Path:
-    """A certificate for 127.0.0.1 that only itself vouches for, with its key."""
+def write_certificates(folder: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 with its key, and the authority's that vouches for it."""
     import datetime as dt  # noqa: PLC0415  only for this
     import ipaddress  # noqa: PLC0415
 
@@ -141,25 +141,32 @@ def write_certificate(path: Path) -> Path:
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
     from cryptography.x509.oid import NameOID  # noqa: PLC0415
 
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = dt.datetime.now(dt.UTC)
+    now, pem = dt.datetime.now(dt.UTC), serialization.Encoding.PEM
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
+    names = [
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        for name in ("tests' authority", "127.0.0.1")
+    ]
     address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(
+    files = []
+    for number, (key, name) in enumerate(zip(keys, names, strict=True)):
+        built = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(names[0])
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - dt.timedelta(days=1))
+            .not_valid_after(now + dt.timedelta(days=1))
+            .add_extension(x509.BasicConstraints(ca=number == 0, path_length=None), critical=True)
+        )
+        if number:
+            built = built.add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        files.append(built.sign(keys[0], hashes.SHA256()).public_bytes(pem))
+    private = keys[1].private_bytes(
         pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    path.write_bytes(certificate.public_bytes(pem) + private)
-    return path
+    authority, server = folder / "authority.pem", folder / "server.pem"
+    authority.write_bytes(files[0])
+    server.write_bytes(files[1] + private)
+    return server, authority

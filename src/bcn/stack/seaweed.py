@@ -24,18 +24,24 @@ def find_seaweed() -> Path:
     return program
 
 
-def start_seaweed(folder: Path, access_key: str, secret_key: str, port: int = 0) -> Server:
-    """A server with its objects under a folder; another port than a free one may be asked for."""
+def start_seaweed(
+    folder: Path, access_key: str, secret_key: str, port: int = 0, identities: str = ""
+) -> Server:
+    """A server with its objects under a folder; another port than a free one may be asked for.
+
+    One key may do all, unless `identities` say something else.
+    """
     port = port or free_port()
     data, config = folder / "objects", folder / "s3.json"
     data.mkdir(parents=True, exist_ok=True)
-    config.write_text(render_identities({access_key: (secret_key, _ACTIONS)}), encoding="utf-8")
+    own = render_identities({access_key: (secret_key, _ACTIONS)})
+    config.write_text(identities or own, encoding="utf-8")
     ports = {f"{part}.port": free_port() for part in _PARTS if part != "s3"}
     ports |= {f"{part}.port.grpc": free_port() for part in _PARTS if part != "webdav"}
     command = (
         *(str(find_seaweed()), "mini", f"-dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"),
         *(f"-s3.port={port}", "-s3.port.iceberg=0", "-s3.port.lance=0", f"-s3.config={config}"),
-        *("-admin.ui=false", "-master.telemetry=false"),
+        *("-admin.ui=false", "-master.telemetry=false", "-s3.autoCreateBucket=false"),
         *(f"-{name}={number}" for name, number in ports.items()),
     )
     return start_server(*("seaweed", command, port, folder), is_ready=lambda: _is_ready(port))

@@ -60,6 +60,10 @@ class S3Connection:
                 raise Fault(Kind.EXISTS) from None
             except (BaseError, OSError) as error:
                 raise fault_by_text(str(error)) from None
+            except BaseException as error:
+                if type(error).__name__ != "PanicException":  # it has no name to import
+                    raise
+                raise Fault(Kind.OTHER, str(error)) from None
 
         answer = self._patience.call(kind, attempt)
         self.is_seen = True

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from botocore.credentials import (
     AssumeRoleCredentialFetcher,
@@ -24,6 +24,12 @@ from bcn.errors import StorageError
 if TYPE_CHECKING:  # a type that exists for checkers only
     from obstore.store import S3Credential
 
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_ENDPOINT = re.compile(
+    r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?(/[A-Za-z0-9._/-]*)?"
+)
+_REGION = re.compile(r"[A-Za-z0-9-]+")
+_PROFILE_HINT = "check s3.profile-name, AWS_PROFILE and the files in ~/.aws"
 _DEFAULT_REGION = "us-east-1"
 _SESSION_NAME = "bcn"
 # obstore keeps credentials until shortly before this time has passed, then asks again.
@@ -37,9 +43,18 @@ class S3Settings:
     bucket: str
     properties: Mapping[str, str] = field(repr=False)
 
+    def __post_init__(self) -> None:
+        """Raises StorageError for a name that no bucket can have; it may hold a password."""
+        if not _BUCKET.fullmatch(self.bucket):
+            raise StorageError(
+                "an s3:// location names no bucket that S3 could have",
+                hint="it looks like s3://bucket/prefix; secrets belong in properties or AWS_*",
+            )
+
     def _find(self, name: str) -> str | None:
         """A property for S3, else the one for all of AWS, as pyiceberg looks them up."""
-        return self.properties.get(f"s3.{name}") or self.properties.get(f"client.{name}") or None
+        found = self.properties.get(f"s3.{name}") or self.properties.get(f"client.{name}") or ""
+        return found.strip() or None  # secrets that were read from files end in a new line
 
     def _is(self, name: str) -> bool:
         return (self._find(name) or "").strip().lower() == "true"
@@ -59,15 +74,14 @@ class S3Settings:
         )
         if not found:
             return None
-        if "://" not in found:
-            found = f"http://{found}"
-        parts = urlsplit(found)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc:
+        found = found.strip()
+        endpoint = found if "://" in found else f"http://{found}"
+        if not _ENDPOINT.fullmatch(endpoint):
             raise StorageError(
                 "s3.endpoint is no address of a service",
                 hint='it looks like s3.endpoint = "http://host:9000"',
             )
-        return found.rstrip("/")
+        return endpoint.rstrip("/")
 
     @cached_property
     def _profile(self) -> Mapping[str, str]:
@@ -75,20 +89,22 @@ class S3Settings:
             return dict(self._session.get_scoped_config())
         except BotoCoreError as error:
             raise StorageError(
-                f"cannot use the AWS profile: {str(error).lower()}",
-                hint="check s3.profile-name, AWS_PROFILE and ~/.aws/config",
+                f"cannot use the AWS profile for s3://{self.bucket}: {error}", hint=_PROFILE_HINT
             ) from None
 
     @cached_property
     def region(self) -> str:
         """Where the bucket is; signatures name it."""
-        return (
+        found = (
             self._find("region")
             or os.environ.get("AWS_REGION")
             or os.environ.get("AWS_DEFAULT_REGION")
             or self._profile.get("region")
             or _DEFAULT_REGION
         )
+        if not _REGION.fullmatch(found):
+            raise StorageError(f"{found!r} is no region", hint='set s3.region = "us-east-1"')
+        return found
 
     @property
     def service(self) -> str:
@@ -127,7 +143,9 @@ class S3Settings:
         try:
             base = self._base_credentials()
         except (BotoCoreError, ClientError) as error:
-            raise StorageError(f"cannot get credentials: {str(error).lower()}") from None
+            raise StorageError(
+                f"cannot get credentials for s3://{self.bucket}: {error}", hint=_PROFILE_HINT
+            ) from None
         if base is None:
             raise StorageError(
                 f"no credentials for s3://{self.bucket} at {self.service}",
