@@ -46,10 +46,12 @@ class BenchTable:
     files: int
     file_bytes: int
     content: Content = Content.RANDOM
+    bucket: str = ""  # where its files say that they are, if that is not this disk
 
     @property
     def folder(self) -> Path:
-        return CACHE / f"{self.files}-files-of-{self.file_bytes}-{self.content.value}"
+        name = f"{self.files}-files-of-{self.file_bytes}-{self.content.value}"
+        return CACHE / (f"{name}-in-{self.bucket}" if self.bucket else name)
 
     @property
     def warehouse(self) -> Path:
@@ -66,6 +68,12 @@ class BenchTable:
     @property
     def catalog(self) -> CatalogSettings:
         return CatalogSettings(CATALOG, "hadoop", {"warehouse": str(self.warehouse)})
+
+    def spell(self, path: Path) -> str:
+        """A path under the warehouse as the table's metadata says it."""
+        if not self.bucket:
+            return str(path)
+        return f"s3://{self.bucket}/{path.relative_to(self.warehouse)}"
 
     def data_path(self, number: int) -> Path:
         folder, name = divmod(number, _FILES_A_FOLDER)
@@ -136,7 +144,7 @@ def _write_manifest(table: BenchTable, folder: Path, numbers: range) -> dict[str
     counts = dict.fromkeys(_LIST_COUNTS, 0)
     return {
         **counts,
-        "manifest_path": str(path),
+        "manifest_path": table.spell(path),
         "manifest_length": path.stat().st_size,
         "partition_spec_id": 0,
         "content": 0,
@@ -166,7 +174,7 @@ def _iter_entries(table: BenchTable, numbers: range) -> Iterator[dict[str, Any]]
         "sort_order_id": 0,
     }
     for number in numbers:
-        file = {**shared, "file_path": str(table.data_path(number))}
+        file = {**shared, "file_path": table.spell(table.data_path(number))}
         yield {"status": 1, "snapshot_id": _SNAPSHOT_ID, "data_file": file}
 
 
@@ -223,13 +231,13 @@ def _document(table: BenchTable, manifest_list: Path) -> dict[str, Any]:
         "snapshot-id": _SNAPSHOT_ID,
         "timestamp-ms": _EPOCH_MS,
         "summary": {"operation": "append"},
-        "manifest-list": str(manifest_list),
+        "manifest-list": table.spell(manifest_list),
         "schema-id": 0,
     }
     return {
         "format-version": 2,
         "table-uuid": str(uuid.uuid5(uuid.NAMESPACE_URL, table.folder.name)),
-        "location": str(table.location),
+        "location": table.spell(table.location),
         "last-sequence-number": 1,
         "last-updated-ms": _EPOCH_MS,
         "last-column-id": 2,
