@@ -1,8 +1,8 @@
 """Full backups between S3 servers and within one, beside rclone and s5cmd on the same objects.
 
-Servers are MinIO, each with its own folder of one disk. s5cmd speaks to one server at a time: between
-two it fetches everything to the disk and sends it from there. Every run has a target of its own, and
-all of them are gone with the servers.
+Servers are MinIO, each with its own folder of one disk. s5cmd speaks to one server at a time:
+between two it fetches everything to the disk and sends it from there. Every run has a target of its
+own, and all of them are gone with the servers.
 """
 
 from __future__ import annotations

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from bcn.engine.chunks import LARGE_FILE_BYTES, Chunk
-from bcn.engine.transfer import FILES_IN_FLIGHT, Copied, Pace, Transfer, map_files
+from bcn.engine.transfer import LARGE_IN_FLIGHT, Copied, Pace, Transfer, map_files, small_in_flight
 from bcn.errors import KeyExistsError, MissingKeyError
 from bcn.storage.local import LocalStorage
-from bcn.storage.protocol import CHUNK_BYTES
+from bcn.storage.open import Stores
+from bcn.storage.protocol import CHUNK_BYTES, Access
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def files_of(chunk: Chunk) -> list[str]:
 
 
 def test_large_files_are_worked_on_at_once_and_small_ones_one_by_one() -> None:
-    meeting = threading.Barrier(FILES_IN_FLIGHT)
+    meeting = threading.Barrier(LARGE_IN_FLIGHT)
 
     def work(name: str) -> str:
         if name.startswith(("0", "2")):
@@ -94,6 +95,25 @@ def test_large_files_are_worked_on_at_once_and_small_ones_one_by_one() -> None:
     assert found == ["0a", "0b", "2a", "2b", "1a", "1b"]
 
 
+def test_small_files_are_on_their_way_at_once_where_each_one_mostly_waits() -> None:
+    meeting = threading.Barrier(6)
+
+    def work(name: str) -> str:
+        meeting.wait(timeout=20)
+        return name
+
+    assert list(map_files(work, files_of, chunks_of(1, 1, 1), 6)) == [
+        *("0a", "0b", "1a", "1b", "2a", "2b")
+    ]
+
+
+def test_the_storage_that_is_slowest_to_answer_says_how_many(tmp_path: Path) -> None:
+    local, near = LocalStorage(str(tmp_path)), [str(tmp_path), f"file:{tmp_path}/x"]
+    stores = Stores(Access({"s3.access-key-id": "k", "s3.secret-access-key": "s"}))
+    assert small_in_flight(local, stores, [*near, "nothing://that/opens"]) == 1
+    assert small_in_flight(local, stores, [*near, "s3://far/away"]) > 8
+
+
 def test_after_a_failure_no_file_is_begun() -> None:
     begun: list[str] = []
 
@@ -103,4 +123,4 @@ def test_after_a_failure_no_file_is_begun() -> None:
 
     with pytest.raises(MissingKeyError, match="0a"):
         list(map_files(work, files_of, chunks_of(*[LARGE_FILE_BYTES] * 20)))
-    assert len(begun) <= FILES_IN_FLIGHT
+    assert len(begun) <= 2 * LARGE_IN_FLIGHT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import NoReturn
 
@@ -15,7 +16,7 @@ from bcn.backup.walk import failure
 from bcn.engine.chunks import Chunk
 from bcn.engine.meter import Meter
 from bcn.engine.parts import Part, save_part
-from bcn.engine.transfer import Copied, Pace, Transfer, map_files
+from bcn.engine.transfer import Copied, Pace, Transfer, map_files, small_in_flight
 from bcn.errors import (
     BcnError,
     KeyExistsError,
@@ -55,8 +56,8 @@ class _Stored:
 class _Copier:
     """Brings files of tables into the repository, at keys that are free or hold the same bytes."""
 
-    def __init__(self, repository: Storage, run: Run, transfer: Transfer) -> None:
-        self._stores = Stores(run.access)
+    def __init__(self, repository: Storage, run: Run, stores: Stores, transfer: Transfer) -> None:
+        self._stores = stores
         self._repository = repository
         self._pit = run.pit
         self._transfer = transfer
@@ -128,7 +129,8 @@ class _Copying:
 
     def __init__(self, task: CopyTask) -> None:
         repository = open_storage(task.run.repository)
-        self._copier = _Copier(repository, task.run, Transfer(Pace(task.bytes_per_second)))
+        stores, pace = Stores(task.run.access), Pace(task.bytes_per_second)
+        self._copier = _Copier(repository, task.run, stores, Transfer(pace))
         self._meter = Meter(task.meter, task.number)
         self._untouched = task.untouched
         self._ids = {number: recipe.object_id for number, recipe in task.tables.items()}
@@ -137,13 +139,15 @@ class _Copying:
             for number, recipe in task.tables.items()
             for root in recipe.roots
         }
+        self._in_flight = small_in_flight(repository, stores, self._spellings.values())
         self._failures: list[Failure] = []
         self._files_adopted = 0
         self._bytes_adopted = 0
 
     def copy(self, chunks: Sequence[Chunk], plan: Part) -> Iterator[_CopiedRow]:
         """Rows of the files that are stored now. Raises _RepositoryWriteError."""
-        for row in map_files(self._copy, lambda chunk: _planned(plan, chunk), chunks):
+        planned = partial(_planned, plan)
+        for row in map_files(self._copy, planned, chunks, self._in_flight):
             if isinstance(row, Failure):
                 self._failures.append(row)
             else:

@@ -9,42 +9,62 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TypeVar
 
 from bcn.engine.chunks import Chunk
+from bcn.errors import BcnError
+from bcn.storage.open import Stores
 from bcn.storage.protocol import CHUNK_BYTES, Reader, Storage
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 # Hashing keeps a core busy and writing keeps the disk busy: a few files at once do both.
-FILES_IN_FLIGHT = 4
+LARGE_IN_FLIGHT = 4
 
 
 def map_files(
     work: Callable[[Item], Result],
     files: Callable[[Chunk], Iterable[Item]],
     chunks: Sequence[Chunk],
+    small_in_flight: int = 1,
 ) -> Iterator[Result]:
-    """`work` on every file of the chunks: several large files at once, small ones one by one."""
+    """`work` on every file of the chunks: several large files at once, small ones as is best."""
     large = chain.from_iterable(files(chunk) for chunk in chunks if chunk.is_large)
-    yield from _map_in_flight(work, large)
+    yield from _map_in_flight(work, large, LARGE_IN_FLIGHT)
     small = chain.from_iterable(files(chunk) for chunk in chunks if not chunk.is_large)
-    yield from map(work, small)
+    one_by_one = small_in_flight == 1
+    yield from map(work, small) if one_by_one else _map_in_flight(work, small, small_in_flight)
 
 
-def _map_in_flight(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """`map` with a few calls under way; after a failure those are awaited, none is begun."""
-    with ThreadPoolExecutor(FILES_IN_FLIGHT) as threads:
+def small_in_flight(repository: Storage, stores: Stores, locations: Iterable[str]) -> int:
+    """What the slowest to answer wants of the repository and the storages of some locations."""
+    wanted = [repository.small_in_flight]
+    for location in set(locations):
+        with suppress(BcnError):  # what cannot be opened is told when a file of it is copied
+            wanted.append(stores.resolve(location)[0].small_in_flight)
+    return max(wanted)
+
+
+def _map_in_flight(
+    work: Callable[[Item], Result], items: Iterable[Item], in_flight: int
+) -> Iterator[Result]:
+    """`map` with some calls under way; after a failure those are awaited, none is begun."""
+    with ThreadPoolExecutor(in_flight) as threads:
         waiting: deque[Future[Result]] = deque()
-        for item in items:
-            waiting.append(threads.submit(work, item))
-            if len(waiting) == FILES_IN_FLIGHT:
+        try:
+            for item in items:
+                waiting.append(threads.submit(work, item))
+                if len(waiting) == 2 * in_flight:  # so that a slow one holds nobody up
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 @dataclass

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from bcn.engine.chunks import Chunk, chunk_ends
 from bcn.engine.meter import Meter
 from bcn.engine.parts import Part, identities, load_group, load_parts, look_up, save_part
-from bcn.engine.transfer import Copied, Pace, Transfer, map_files
+from bcn.engine.transfer import Copied, Pace, Transfer, map_files, small_in_flight
 from bcn.errors import (
     BcnError,
     DamagedRepositoryError,
@@ -184,7 +184,9 @@ class _Worker:
 
     def copy(self, chunks: Sequence[Chunk]) -> None:
         """Bring files of chunks to their targets as they are."""
-        for size_bytes, brought in map_files(self._copy, self._rows, chunks):
+        targets = (move.new for recipe in self._task.tables.values() for move in recipe.moves.moves)
+        in_flight = small_in_flight(self._repository, self._stores, targets)
+        for size_bytes, brought in map_files(self._copy, self._rows, chunks, in_flight):
             self.meter.add(1, size_bytes)
             if not brought:
                 self._count_adopted(size_bytes)

@@ -29,6 +29,8 @@ _REFUSED = {Kind.CREDENTIALS, Kind.EXPIRED}
 class CloudStorage:
     """A prefix of a bucket. Keys are joined to it and never normalised."""
 
+    small_in_flight = 16
+
     def __init__(
         self, bucket: Bucket, root: str, renew: Callable[[], Bucket] | None = None
     ) -> None:

@@ -77,6 +77,8 @@ class _translated:  # noqa: N801  reads as a function; a class is quicker, and e
 class LocalStorage:
     """A folder. Keys become paths by joining, byte for byte."""
 
+    small_in_flight = 1
+
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/")
 
