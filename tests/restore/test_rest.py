@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
-from bcn.errors import TargetExistsError
+from bcn.catalog.protocol import CatalogSettings
+from bcn.errors import CatalogError, TargetExistsError
 from bcn.model import TableId
 from bcn.repository.repository import Scope
 from bcn.storage.local import local_path
 from tests.support.compare import compare_tables, spark_rows
+from tests.support.nessie import NessieServer
 from tests.support.product import Product, sql_settings
 from tests.support.rest import RestServer
 from tests.support.rigs import view_document
+from tests.support.servers import S3Server
 from tests.support.small import SOURCE, TARGET, SmallPlace, open_small
 from tests.support.spark import add_catalog, add_sql_catalog
 
@@ -117,6 +120,31 @@ def test_a_table_that_the_server_cannot_load_fails_alone(
     assert not compare_tables(
         table.location, restored.metadata_location, roots, place.relocated_source
     )
+
+
+def test_a_catalog_that_drops_history_is_no_place_to_restore_to(
+    nessie: NessieServer, minio: S3Server, tmp_path: Path
+) -> None:
+    settings = CatalogSettings(TARGET, "rest", {"uri": nessie.uri, **minio.properties})
+    place = place_with(tmp_path, target=settings)
+    table = place.add(2)
+    first = table.document["snapshots"][0]["snapshot-id"]
+    tag = {"snapshot-id": first, "type": "tag"}
+    table.edit(lambda document: document["refs"].update({"first": tag}))
+    place.backup()
+    with pytest.raises(CatalogError) as caught:
+        place.restore()
+    assert "target gives back db.t with another history" in str(caught.value)
+    assert "1 of 2 snapshots; other refs: first" in str(caught.value)
+    assert "that keeps history" in caught.value.hint
+    assert caught.value.exit_code == 14
+    with pytest.raises(CatalogError, match="1 of 2 snapshots"):
+        place.restore()  # the table is there by now, but it is still no restore
+    newer = place_with(tmp_path / "newer", target=settings)
+    newer.add(3, "three")
+    newer.backup()
+    with pytest.raises(CatalogError, match="spec version 3"):
+        newer.restore()
 
 
 _OTHER = "11111111-0000-0000-0000-000000000000"

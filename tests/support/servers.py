@@ -26,9 +26,16 @@ from bcn.stack.seaweed import start_seaweed
 from tests.support.gcs import GcsServer
 from tests.support.glue import GlueServer, start_glue
 from tests.support.hive import HiveServer
+from tests.support.nessie import NessieServer, fetch_nessie, start_nessie
 from tests.support.rest import RestServer
 
-FETCHERS: tuple[Callable[[], object], ...] = (fetch_minio, fetch_rest, fetch_hive, fetch_gcs)
+FETCHERS: tuple[Callable[[], object], ...] = (
+    fetch_minio,
+    fetch_nessie,
+    fetch_rest,
+    fetch_hive,
+    fetch_gcs,
+)
 ACCESS_KEY, SECRET_KEY = "bcn-tests", "bcn-tests-secret"
 
 
@@ -129,6 +136,16 @@ def rest_server() -> Iterator[RestServer]:
         started = start_rest(folder, f"file://{folder}/warehouse")
         yield RestServer(started)
         started.stop()
+
+
+@pytest.fixture(scope="session")
+def nessie(minio: S3Server) -> Iterator[NessieServer]:
+    """A REST catalog that drops history, its warehouse on MinIO."""
+    with server_folder() as folder:
+        bucket = minio.make_bucket()
+        server = start_nessie(folder, bucket, minio.endpoint, (ACCESS_KEY, SECRET_KEY))
+        yield NessieServer(server, bucket)
+        server.stop()
 
 
 @pytest.fixture

@@ -36,6 +36,8 @@ class Pointer:
     metadata_location: str
     kind: str  # TABLE, VIEW, or another word that the catalog's own record uses, in lower case
     fault: str = field(default="", compare=False)  # why there is no location, if the catalog says
+    document: Json | None = field(default=None, compare=False, repr=False)
+    """The metadata, where a catalog gives it to readers by itself; only `find_pointer` has it."""
 
 
 class Catalog(Protocol):

@@ -116,9 +116,9 @@ class RestCatalog:
         if not self._is_nameable(table.namespace) or not _is_name(table.name):
             self._client.config  # noqa: B018  a server that is not there does not know
             return None
-        found = self._find(table, TABLE)
+        found = self._find(table, TABLE, is_whole=True)
         if found is None and self._client.can(LIST_VIEWS):
-            found = self._find(table, VIEW)
+            found = self._find(table, VIEW, is_whole=True)
         return found
 
     def default_location(self, table: TableId) -> str:
@@ -261,16 +261,18 @@ class RestCatalog:
                 raise  # nobody is let in any more: that is no fault of the table's
             return Pointer(item[0], "", item[1], fault=str(error))
 
-    def _find(self, table: TableId, kind: str) -> Pointer | None:
-        path = self._path(table, kind)
+    def _find(self, table: TableId, kind: str, *, is_whole: bool = False) -> Pointer | None:
+        params = None if is_whole or kind == VIEW else _FEW
         try:
-            answer = self._client.load(path, _FEW if kind == TABLE else None)
+            answer = self._client.load(self._path(table, kind), params)
         except RestError as error:
             if is_missing(error):
                 return None
             raise
         self._grants.note(table, answer)
-        return Pointer(table, str(answer.get("metadata-location") or ""), kind)
+        document = answer.get("metadata") if is_whole else None
+        location = str(answer.get("metadata-location") or "")
+        return Pointer(table, location, kind, document=document)
 
     def _path(self, table: TableId, kind: str) -> str:
         base = self._client.namespace_path(table.namespace)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import uuid
 
-from bcn.catalog.protocol import Catalog
+from bcn.catalog.protocol import TABLE, Catalog, Pointer
 from bcn.errors import CatalogError, DamagedRepositoryError, MissingKeyError
 from bcn.iceberg.history import trim_metadata
-from bcn.iceberg.metadata import parse_metadata, read_facts, relocate_metadata, render_metadata
+from bcn.iceberg.metadata import (
+    TableFacts,
+    parse_metadata,
+    read_facts,
+    relocate_metadata,
+    render_metadata,
+)
 from bcn.model import Json, sha256
 from bcn.repository.entry import Entry
 from bcn.repository.repository import Repository
@@ -47,9 +53,50 @@ def check_registered(stores: Stores, catalog: Catalog, target: Target, expected:
     if pointer is None:
         raise CatalogError(f"{target.table} was registered, but {catalog.name} does not know it")
     storage, key = stores.resolve(pointer.metadata_location)
-    found, wanted = read_facts(parse_metadata(storage.read(key))), read_facts(expected)
-    if (found.snapshots, found.refs, found.uuid) != (wanted.snapshots, wanted.refs, wanted.uuid):
-        raise CatalogError(f"{catalog.name} gives back {target.table} with another history")
+    document = parse_metadata(storage.read(key))
+    _require_same(catalog, target, document, expected)
+    check_given(catalog, target, pointer, document)
+
+
+def check_given(catalog: Catalog, target: Target, pointer: Pointer, document: Json) -> None:
+    """Where readers get the metadata from the catalog, and not from its file, both must agree."""
+    if pointer.kind == TABLE and pointer.document is not None:
+        _require_same(catalog, target, pointer.document, document)
+
+
+def _require_same(catalog: Catalog, target: Target, found: Json, wanted: Json) -> None:
+    if losses := _losses(read_facts(found), read_facts(wanted)):
+        raise CatalogError(
+            f"{catalog.name} gives back {target.table} with another history: {'; '.join(losses)}",
+            hint="drop the table there, and restore into a catalog that keeps history",
+        )
+
+
+def _losses(found: TableFacts, wanted: TableFacts) -> list[str]:
+    """What a catalog made of a table, in words."""
+    losses = []
+    if found.format_version != wanted.format_version:
+        losses.append(f"format version {found.format_version}, not {wanted.format_version}")
+    if wanted.uuid is not None and found.uuid != wanted.uuid:  # the oldest tables have none
+        losses.append(f"uuid {found.uuid}, not {wanted.uuid}")
+    ids = {one.snapshot_id for one in found.snapshots}
+    kept = sum(one.snapshot_id in ids for one in wanted.snapshots)
+    if (kept, len(found.snapshots)) != (len(wanted.snapshots),) * 2:
+        losses.append(f"{kept} of {len(wanted.snapshots)} snapshots")
+    lists = {(one.snapshot_id, one.manifest_list) for one in found.snapshots}
+    moved = sum((one.snapshot_id, one.manifest_list) not in lists for one in wanted.snapshots)
+    if kept == len(wanted.snapshots) and moved:
+        losses.append(f"other manifest lists in {moved} snapshots")
+    refs = [name for name, ref in wanted.refs.items() if not _same_ref(found.refs.get(name), ref)]
+    refs += [name for name in found.refs if name not in wanted.refs]
+    if refs:
+        losses.append(f"other refs: {', '.join(sorted(refs))}")
+    return losses
+
+
+def _same_ref(found: Json | None, wanted: Json) -> bool:
+    """Whether a ref is there with all that it says."""
+    return found is not None and found.items() >= wanted.items()
 
 
 def load_metadata(repository: Repository, entry: Entry) -> bytes:

@@ -21,6 +21,7 @@ from bcn.restore.plan import RestoreRequest
 from bcn.restore.prepare import Item, Preparation, Prepared
 from bcn.restore.register import (
     build_metadata,
+    check_given,
     check_registered,
     metadata_location,
     new_uuid,
@@ -343,4 +344,5 @@ class _Restore:
             storage, key = self._stores.resolve(pointer.metadata_location)
             table.metadata_location = pointer.metadata_location
             document = parse_metadata(storage.read(key))
+            check_given(self._catalog, table.target, pointer, document)
             table.uuid = document.get("table-uuid") or document.get("view-uuid")
