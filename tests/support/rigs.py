@@ -124,6 +124,14 @@ def table_document(location: str) -> dict[str, Any]:
     }
 
 
+def write_metadata(folder: Path, name: str = "00001-x") -> str:
+    """The metadata file of an empty table."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.metadata.json"
+    path.write_text(json.dumps(table_document(str(folder))))
+    return str(path)
+
+
 def view_document(location: str) -> dict[str, Any]:
     """The metadata of a view that needs no table."""
     version = {

@@ -52,6 +52,7 @@ from bcn.model import Json, TableId, check_name, join_names
 from bcn.storage.open import Stores
 
 _BATCH = 300  # records an answer: what Hive's own clients ask for at a time
+_ATTEMPTS = 3  # to register, where answers are lost
 _MAX_NAME = 128
 _NAME = re.compile(r"[a-z0-9_]+\Z")
 _WAREHOUSE_DIR = "hive.metastore.warehouse.dir"
@@ -194,10 +195,28 @@ class HiveCatalog:
         self.check_table(table, document)
         user = self._metastore.user
         record = make(table, metadata_location, document, user, zoned=self._zoned)
-        try:
-            self._create(table, record)
-        except LostAnswerError:
-            self._create_after_loss(table, record)
+        self._create_once(table, record)
+
+    def _create_once(self, table: TableId, record: Table) -> None:
+        """Sent again only if its answer was lost and it is not there.
+
+        A lost one may also be done while the next is under way: what is taken then is ours.
+        """
+        lost = False
+        for number in range(_ATTEMPTS):
+            try:
+                return self._create(table, record)
+            except LostAnswerError:
+                if number + 1 == _ATTEMPTS:
+                    raise
+                lost = True
+            except TargetExistsError:
+                if not lost or not self._is_ours(table, record):
+                    raise
+                return None
+            if self._is_ours(table, record):
+                return None
+        return None
 
     def _create(self, table: TableId, record: Table) -> None:
         try:
@@ -210,16 +229,6 @@ class HiveCatalog:
             raise CatalogError(
                 f"catalog {self.name!r} cannot hold {table}: {error.reason}", hint=error.hint
             ) from None
-
-    def _create_after_loss(self, table: TableId, record: Table) -> None:
-        """The answer was lost: it may be there already, or appear while we ask."""
-        try:
-            if self._is_ours(table, record):
-                return
-            self._create(table, record)
-        except TargetExistsError:
-            if not self._is_ours(table, record):
-                raise
 
     def _is_ours(self, table: TableId, record: Table) -> bool:
         """Whether a record of that name is the one we sent: no two name the same metadata file."""

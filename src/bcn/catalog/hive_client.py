@@ -12,8 +12,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from hive_metastore.ThriftHiveMetastore import Client
@@ -27,19 +26,25 @@ from thrift.transport.TTransport import (
     TTransportException,
 )
 
+from bcn.catalog.hive_diagnosis import (
+    CHECK_URI,
+    Address,
+    NoConnectionError,
+    StrangeAnswerError,
+    diagnose,
+    reason_of,
+)
 from bcn.catalog.protocol import CatalogSettings
 from bcn.errors import CatalogError, SettingsError
 
 _T = TypeVar("_T")
 _ADDRESS = re.compile(r"thrift://(?P<host>\[[0-9A-Fa-f:.]+\]|[^/:@\[\]\s]+)(?::(?P<port>\d+))?/?\Z")
 _DEFAULT_PORT = 9083
-_CONTACT_SECONDS = 10.0  # to find somebody who answers, all addresses together
+_CONTACT_SECONDS = 8.0  # to find somebody who answers, all addresses together
 _CALL_SECONDS = 120.0  # one answer of a metastore that is known to be one
-_PROBE_SECONDS = 1.0
 PATIENCE_SECONDS = 60.0  # a metastore that restarts needs up to 20
 _PAUSE_SECONDS = 0.5
 _FRAME = 1 << 20
-_CHECK_URI = "check 'uri' in the catalog's settings, and that the metastore runs"
 _BROKEN = (TTransportException, TProtocolException, EOFError, OSError)
 
 
@@ -64,18 +69,6 @@ class RefusalError(CatalogError):
     def __reduce__(self) -> tuple[object, ...]:
         """To executors' driver as what all can rebuild."""
         return CatalogError(str(self), hint=self.hint).__reduce__()
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a metastore listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"thrift://{host}:{self.port}"
 
 
 def parse_addresses(name: str, uri: str) -> tuple[Address, ...]:
@@ -117,10 +110,10 @@ class Metastore:
         while True:
             try:
                 return self.write(ask)
-            except (LostAnswerError, _SilentError) as error:
+            except LostAnswerError:
                 deadline = deadline or time.monotonic() + self._patience
-                if not self._has_answered or time.monotonic() >= deadline:
-                    raise CatalogError(str(error), hint=error.hint) from None
+                if time.monotonic() >= deadline:
+                    raise
             time.sleep(_PAUSE_SECONDS)
 
     def write(self, ask: Callable[[Client], _T]) -> _T:
@@ -129,64 +122,73 @@ class Metastore:
             try:
                 return ask(client)
             except _BROKEN as error:
-                raise LostAnswerError(
-                    f"catalog {self._name!r}: the metastore at {address} broke off: {_why(error)}",
-                    hint=_CHECK_URI,
-                ) from None
+                reason = f"the metastore at {address} broke off: {reason_of(error)}"
+                raise LostAnswerError(f"catalog {self._name!r}: {reason}", hint=CHECK_URI) from None
             except TException as error:
                 raise RefusalError(self._name, error) from None
 
-    def wait(self) -> None:
-        """Return when a metastore answers, at once or within the time it is waited for."""
-        self.read(lambda _client: None)
-
     @contextmanager
     def _connected(self) -> Iterator[tuple[Client, Address]]:
-        sock, client, address = self._contact()
+        sock, client, address = self._contact_patiently()
         try:
             sock.settimeout(_CALL_SECONDS)
             yield client, address
         finally:
             sock.close()
 
+    def _contact_patiently(self) -> tuple[socket.socket, Client, Address]:
+        """A connection; nothing was asked yet, so one that restarts can be waited for."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                return self._contact()
+            except _SilentError:
+                if not self._has_answered or time.monotonic() >= deadline:
+                    raise
+            time.sleep(_PAUSE_SECONDS)
+
     def _contact(self) -> tuple[socket.socket, Client, Address]:
-        """A connection to the first that answers."""
+        """A connection to the first that answers. Raises _SilentError."""
         deadline = time.monotonic() + _CONTACT_SECONDS
-        refusals: list[_SilentError] = []
+        failed: list[tuple[Address, Exception]] = []
         for number, address in enumerate(tuple(self._order)):
             share = (deadline - time.monotonic()) / (len(self._order) - number)
             try:
-                sock, client = self._greet(address, max(share, 0.5))
-            except _SilentError as error:
-                refusals.append(error)
+                sock, client = self._greet(address, max(share / 2, 0.5))
+            except (*_BROKEN, TException) as error:
+                failed.append((address, error))
                 continue
             self._has_answered = True
             self._order = [address, *(item for item in self.addresses if item != address)]
             return sock, client, address
-        reasons = "; ".join(map(str, refusals))
-        raise _SilentError(f"catalog {self._name!r}: {reasons}", hint=refusals[0].hint)
+        raise self._diagnosed(failed)
+
+    def _diagnosed(self, failed: list[tuple[Address, Exception]]) -> _SilentError:
+        """What is wrong with each; the hint is for the first."""
+        deadline = time.monotonic() + _CONTACT_SECONDS / 4
+        found = [
+            diagnose(address, error, probes=time.monotonic() < deadline)
+            for address, error in failed
+        ]
+        reasons = "; ".join(reason for reason, _hint in found)
+        return _SilentError(f"catalog {self._name!r}: {reasons}", hint=found[0][1])
 
     def _greet(self, address: Address, seconds: float) -> tuple[socket.socket, Client]:
         """Connect, and see that a metastore is there, as Hive's own clients do: they tell a user.
 
-        Raises _SilentError.
+        Raises whatever the wire does.
         """
         try:
-            sock = socket.create_connection((address.host, address.port), timeout=seconds / 2)
+            sock = socket.create_connection((address.host, address.port), timeout=seconds)
         except OSError as error:
-            raise _SilentError(
-                f"there is no metastore at {address}: {_why(error)}", hint=_CHECK_URI
-            ) from None
+            raise NoConnectionError(error) from None
         try:
-            sock.settimeout(seconds / 2)
-            client = self._kerberos_client(sock, address) if self._kerberos else self._client(sock)
-        except (*_BROKEN, TException) as error:
-            sock.close()
-            raise _diagnosed(address, error) from None
+            if self._kerberos:
+                return sock, self._kerberos_client(sock, address)
+            return sock, self._client(sock)
         except BaseException:
             sock.close()
             raise
-        return sock, client
 
     def _client(self, sock: socket.socket) -> Client:
         transport = _wrap(sock)
@@ -194,7 +196,7 @@ class Metastore:
         client.send_set_ugi(self.user, self._groups)
         start = sock.recv(4, socket.MSG_PEEK)
         if not start.startswith(b"\x80\x01"):  # how every answer of thrift begins
-            raise _StrangeAnswerError(start)
+            raise StrangeAnswerError(start)
         client.recv_set_ugi()
         return client
 
@@ -207,7 +209,7 @@ class Metastore:
         except Exception as error:  # noqa: BLE001  the library of tickets has errors of its own
             raise CatalogError(
                 f"catalog {self._name!r}: Kerberos refused {self._service}/{address.host}:"
-                f" {_why(error)}",
+                f" {reason_of(error)}",
                 hint="run 'kinit', and check 'hive.kerberos-service-name'",
             ) from None
         return Client(_protocol(transport))
@@ -215,45 +217,6 @@ class Metastore:
 
 class _SilentError(CatalogError):
     """No metastore answers."""
-
-
-class _StrangeAnswerError(OSError):
-    """Something answered, and it does not speak thrift."""
-
-    def __init__(self, start: bytes) -> None:
-        super().__init__("it does not answer as a metastore")
-        self.start = start
-
-
-def _diagnosed(address: Address, error: Exception) -> _SilentError:
-    """What is wrong with a port that took the connection."""
-    start = error.start if isinstance(error, _StrangeAnswerError) else b""
-    if start.startswith(b"HTTP") or (not start and _speaks_http(address)):
-        return _SilentError(
-            f"{address} is an HTTP server, no Hive Metastore",
-            hint="check the port in 'uri': a metastore speaks thrift, usually on 9083",
-        )
-    if start[:2] == b"\x15\x03":
-        return _SilentError(
-            f"{address} speaks TLS, which bcn does not with a Hive Metastore",
-            hint="check the port in 'uri': it must be one of plain thrift, usually 9083",
-        )
-    return _SilentError(
-        f"{address} does not answer as a Hive Metastore: {_why(error)}",
-        hint="check the port in 'uri'; a metastore with Kerberos needs"
-        " hive.kerberos-authentication = true",
-    )
-
-
-def _speaks_http(address: Address) -> bool:
-    """Many HTTP servers wait in silence for the end of a line that thrift never sends."""
-    with (
-        suppress(OSError),
-        socket.create_connection((address.host, address.port), timeout=_PROBE_SECONDS) as probe,
-    ):
-        probe.sendall(b"OPTIONS / HTTP/1.0\r\n\r\n")
-        return probe.recv(4) == b"HTTP"
-    return False
 
 
 def _wrap(sock: socket.socket) -> TSocket:
@@ -265,20 +228,6 @@ def _wrap(sock: socket.socket) -> TSocket:
 def _protocol(transport: Any) -> TBinaryProtocolAccelerated:
     # Strict: bytes that are no thrift must not pass for the length of a text to wait for.
     return TBinaryProtocolAccelerated(transport, strictRead=True, strictWrite=True)
-
-
-def _why(error: Exception) -> str:
-    inner = getattr(error, "inner", None) or error
-    if isinstance(inner, TimeoutError) or getattr(error, "type", None) == 3:
-        return "no answer in time"
-    if isinstance(inner, EOFError) or (
-        isinstance(error, TTransportException) and error.type == TTransportException.END_OF_FILE
-    ):
-        return "it closed the connection"
-    if isinstance(inner, socket.gaierror):
-        return "its host is unknown"
-    text = getattr(inner, "strerror", None) or getattr(inner, "message", None) or str(inner)
-    return str(text or type(inner).__name__).strip().partition("\n")[0].lower()
 
 
 def _is_true(value: str | None) -> bool:
