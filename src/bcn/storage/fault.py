@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from enum import Enum
 
 from bcn.errors import (
@@ -32,7 +33,7 @@ class Kind(Enum):
     CONNECTION = "no connection"
     TIMEOUT = "no answer"
     TLS = "the server's certificate is not trusted"
-    PROTOCOL = "what answers there does not speak S3"
+    PROTOCOL = "what answers there does not speak {service}"
     RANGE = "the range lies outside"
     WHOLE_ONLY = "the server knows no ranges"
     NO_UPLOAD = "the upload is gone"
@@ -42,21 +43,52 @@ class Kind(Enum):
     OTHER = "it failed"
 
 
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """How messages name what a kind of store is set up with."""
+
+    service: str
+    endpoint: str
+    credentials: str
+    ca: str
+
+
+_WORDS: Mapping[str, _Words] = {
+    "s3": _Words(
+        "S3",
+        "s3.endpoint",
+        "s3.access-key-id and s3.secret-access-key, AWS_* or the profile",
+        "AWS_CA_BUNDLE",
+    ),
+    "gs": _Words(
+        "the API of Cloud Storage",
+        "gcs.service.host",
+        "gcs.oauth2.token, or GOOGLE_APPLICATION_CREDENTIALS and 'gcloud auth'",
+        "SSL_CERT_FILE",
+    ),
+    "az": _Words(
+        "the API of Azure Blob Storage",
+        "adls.account-name, or adls.blob-storage-authority and adls.blob-storage-scheme",
+        "adls.account-key, adls.sas-token, adls.client-secret or AZURE_*",
+        "SSL_CERT_FILE",
+    ),
+}
+
 _HINTS: Mapping[Kind, str] = {
-    Kind.NO_BUCKET: "make the bucket, or correct its name and s3.endpoint",
+    Kind.NO_BUCKET: "make the bucket, or correct its name and {endpoint}",
     Kind.DENIED: "check what these credentials may do: read, list, write, delete;"
     " without permission to list, a missing key looks like this, too",
-    Kind.CREDENTIALS: "check s3.access-key-id and s3.secret-access-key, AWS_* or the profile",
+    Kind.CREDENTIALS: "check {credentials}",
     Kind.EXPIRED: "get new credentials and run the same command again",
     Kind.SKEW: "set this machine's clock (NTP)",
     Kind.REGION: "set s3.region to the bucket's region",
     Kind.BUSY: "run it again later, or slower with --limit-rate",
     Kind.SERVER: "look at the server's log, then run the same command again",
-    Kind.CONNECTION: "check s3.endpoint: host, port, and that the server runs",
-    Kind.TIMEOUT: "check s3.endpoint (a port that speaks something else may never answer), the"
+    Kind.CONNECTION: "check {endpoint}: host, port, and that the server runs",
+    Kind.TIMEOUT: "check {endpoint} (a port that speaks something else may never answer), the"
     " network and proxies",
-    Kind.TLS: "add the server's CA to AWS_CA_BUNDLE, or correct https in s3.endpoint",
-    Kind.PROTOCOL: "check the port and http or https of s3.endpoint",
+    Kind.TLS: "add the server's CA to {ca}, or correct https in {endpoint}",
+    Kind.PROTOCOL: "check the port and http or https of {endpoint}",
 }
 
 KINDS_BY_CODE: Mapping[str, Kind] = {
@@ -99,6 +131,31 @@ KINDS_BY_CODE: Mapping[str, Kind] = {
     "XMinioInvalidObjectName": Kind.KEY,
     "XMinioInvalidResourceName": Kind.KEY,
     "KeyTooLongError": Kind.KEY,
+    # Google's own
+    "AuthenticationRequired": Kind.CREDENTIALS,
+    "InvalidSecurity": Kind.CREDENTIALS,
+    # Azure's own
+    "BlobNotFound": Kind.MISSING,
+    "ResourceNotFound": Kind.MISSING,
+    "ContainerNotFound": Kind.NO_BUCKET,
+    "ContainerBeingDeleted": Kind.NO_BUCKET,
+    "BlobAlreadyExists": Kind.EXISTS,
+    "ConditionNotMet": Kind.EXISTS,
+    "AuthenticationFailed": Kind.CREDENTIALS,
+    "InvalidAuthenticationInfo": Kind.CREDENTIALS,
+    "NoAuthenticationInformation": Kind.CREDENTIALS,
+    "AuthorizationFailure": Kind.DENIED,
+    "AuthorizationPermissionMismatch": Kind.DENIED,
+    "AuthorizationResourceTypeMismatch": Kind.DENIED,
+    "AuthorizationServiceMismatch": Kind.DENIED,
+    "InsufficientAccountPermissions": Kind.DENIED,
+    "PublicAccessNotPermitted": Kind.DENIED,
+    "BlobImmutableDueToPolicy": Kind.DENIED,
+    "ServerBusy": Kind.BUSY,
+    "OperationTimedOut": Kind.SERVER,
+    "InvalidBlockList": Kind.NO_UPLOAD,
+    "InvalidResourceName": Kind.KEY,
+    "InvalidUri": Kind.KEY,
 }
 _KINDS_BY_STATUS: Mapping[int, Kind] = {
     301: Kind.REGION,
@@ -128,9 +185,11 @@ class Fault(Exception):  # noqa: N818  inside storage only; what callers see are
         self.status = status
 
     def error(self, verb: str, place: str) -> StorageError:
-        """As what the rest of bcn knows; one line."""
+        """As what the rest of bcn knows; one line. A place begins with the scheme of its store."""
+        words = _WORDS[place.partition("://")[0].lstrip("'\"")]  # odd names are quoted
         detail = f" ({' '.join(self.detail.split())})" if self.detail else ""
-        text = f"cannot {verb} {place}: {self.kind.value}{detail}"
+        text = f"cannot {verb} {place}: {self.kind.value.format(service=words.service)}{detail}"
+        hint = _HINTS.get(self.kind, "").format(**asdict(words))
         if self.kind is Kind.MISSING:
             return MissingKeyError(text)
         if self.kind is Kind.EXISTS:
@@ -138,8 +197,8 @@ class Fault(Exception):  # noqa: N818  inside storage only; what callers see are
         if self.kind is Kind.FULL:
             return StorageFullError(text)
         if self.kind is Kind.DENIED and verb in {"write", "delete"}:
-            return ReadOnlyStorageError(text, hint=_HINTS[Kind.DENIED])
-        return StorageError(text, hint=_HINTS.get(self.kind, ""))
+            return ReadOnlyStorageError(text, hint=hint)
+        return StorageError(text, hint=hint)
 
 
 def fault_by_answer(status: int | None, code: str, message: str = "") -> Fault:

@@ -35,20 +35,46 @@ class _S3:
         return f"s3://{bucket}", key
 
     def open(self, spec: StorageSpec, renew: Renew | None) -> Storage:
-        from bcn.storage.cloud import CloudStorage, open_bucket  # noqa: PLC0415  costs time
         from bcn.storage.s3 import S3Bucket  # noqa: PLC0415  a factory imports what it picked
 
-        place, root = self.split(spec.location)
-        name = place.removeprefix("s3://")
-
-        def open_with(properties: Mapping[str, str]) -> Bucket:
-            return open_bucket(S3Bucket, name, dict(properties))
-
-        again = None if renew is None else (lambda: open_with(renew()))
-        return CloudStorage(open_with(spec.properties), root, again)
+        return _open_cloud(S3Bucket, self.split(spec.location), spec.properties, renew)
 
 
-_SERVICES: Mapping[str, _Service] = {"s3": _S3(), "s3a": _S3(), "s3n": _S3()}
+class _Gcs:
+    """`gcs` is another name for `gs`."""
+
+    def split(self, location: str) -> tuple[str, str]:
+        bucket, _, key = location.partition("://")[2].partition("/")
+        return f"gs://{bucket}", key
+
+    def open(self, spec: StorageSpec, renew: Renew | None) -> Storage:
+        from bcn.storage.gcs import GcsBucket  # noqa: PLC0415  a factory imports what it picked
+
+        return _open_cloud(GcsBucket, self.split(spec.location), spec.properties, renew)
+
+
+def _open_cloud(
+    kind: Callable[[str, dict[str, str]], Bucket],
+    parts: tuple[str, str],
+    properties: Mapping[str, str],
+    renew: Renew | None,
+) -> Storage:
+    from bcn.storage.cloud import CloudStorage, open_bucket  # noqa: PLC0415  costs time
+
+    place, root = parts
+    name = place.partition("://")[2]
+
+    def open_with(properties: Mapping[str, str]) -> Bucket:
+        return open_bucket(kind, name, dict(properties))
+
+    again = None if renew is None else (lambda: open_with(renew()))
+    return CloudStorage(open_with(properties), root, again)
+
+
+_SERVICES: Mapping[str, _Service] = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), _S3()),
+    **dict.fromkeys(("gs", "gcs"), _Gcs()),
+}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://[^/]")
 _GRANT_SECONDS = 240.0  # what is left of a grant must last for a file
 _SLASHES = re.compile("//+")
