@@ -15,6 +15,7 @@ install: .venv/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	$(IVY) -dependency org.apache.iceberg iceberg-spark-runtime-4.1_2.13 1.12.0
 	$(IVY) -dependency org.xerial sqlite-jdbc 3.50.3.0
+	$(IVY) -dependency org.postgresql postgresql 42.7.8
 	$(IVY) -dependency org.apache.iceberg iceberg-aws-bundle 1.12.0
 	touch $@
 

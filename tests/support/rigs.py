@@ -199,6 +199,15 @@ def _sql_v0(_request: pytest.FixtureRequest, folder: Path) -> Rig:
     return Rig(settings, _moved(database, settings), database)
 
 
+def _postgres(request: pytest.FixtureRequest, folder: Path) -> Rig:
+    postgres = request.getfixturevalue("postgres")
+    database = postgres.make_database()
+    settings = postgres.settings("prod", database, folder / "warehouse")
+    uri = postgres.uri(database, port=free_port())
+    gone = CatalogSettings("prod", "sql", {**settings.properties, "uri": uri})
+    return Rig(settings, lambda: gone, has_views=True)
+
+
 def _glue(request: pytest.FixtureRequest, folder: Path) -> Rig:
     glue = request.getfixturevalue("glue")
     settings = glue.settings("prod", str(folder / "warehouse"))
@@ -252,6 +261,7 @@ RIGS: dict[str, Callable[[pytest.FixtureRequest, Path], Rig]] = {
     "rest": _rest,
     "sql-v1": _sql,
     "sql-v0": _sql_v0,
+    "postgres": _postgres,
     "glue": _glue,
     "hive": _hive,
 }

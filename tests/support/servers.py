@@ -27,6 +27,7 @@ from tests.support.gcs import GcsServer
 from tests.support.glue import GlueServer, start_glue
 from tests.support.hive import HiveServer
 from tests.support.nessie import NessieServer, fetch_nessie, start_nessie
+from tests.support.postgres import PostgresServer, fetch_postgres, start_postgres
 from tests.support.rest import RestServer
 
 FETCHERS: tuple[Callable[[], object], ...] = (
@@ -35,6 +36,7 @@ FETCHERS: tuple[Callable[[], object], ...] = (
     fetch_rest,
     fetch_hive,
     fetch_gcs,
+    fetch_postgres,
 )
 ACCESS_KEY, SECRET_KEY = "bcn-tests", "bcn-tests-secret"
 
@@ -128,6 +130,14 @@ def glue(glue_server: GlueServer) -> GlueServer:
     """AWS Glue, empty."""
     glue_server.empty()
     return glue_server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    with server_folder() as folder:
+        started = start_postgres(folder)
+        yield started
+        started.stop()
 
 
 @pytest.fixture(scope="session")

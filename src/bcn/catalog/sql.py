@@ -15,17 +15,8 @@ from pathlib import Path
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    NullPool,
-    RowMapping,
-    create_engine,
-    inspect,
-    make_url,
-)
-from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy import Connection, Engine, NullPool, RowMapping, create_engine, inspect
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from bcn.catalog.protocol import (
     TABLE,
@@ -37,6 +28,16 @@ from bcn.catalog.protocol import (
     note_types,
     public_location,
     strip_slashes,
+)
+from bcn.catalog.sql_address import (
+    connect_arguments,
+    driver_url,
+    hint_for,
+    is_lost,
+    parse_url,
+    public_address,
+    reason_of,
+    sqlite_file,
 )
 from bcn.catalog.sql_statements import (
     CREATE,
@@ -54,13 +55,13 @@ from bcn.errors import (
     BadNameError,
     CatalogError,
     NoSuchNamespaceError,
-    SettingsError,
     TargetExistsError,
     UnsupportedCatalogError,
 )
 from bcn.model import Json, TableId, check_name, join_names
 
 _BUSY_SECONDS = 10
+_LOST_HINT = "check host and port in 'uri', that the server runs, and the network"
 _MAX_NAME = 255  # what the columns of names hold; SQLite would take more, other readers would not
 _EXISTS = "exists"  # the property by which both libraries remember a namespace that has no others
 
@@ -75,8 +76,8 @@ class SqlCatalog:
         self.name = settings.properties.get("name", settings.name)
         self.access = settings.access()
         self._warehouse = strip_slashes(settings.properties.get("warehouse", ""))
-        self._url = _parse_url(settings)
-        self._file = _sqlite_file(settings, self._url)
+        self._url = parse_url(settings)
+        self._file = sqlite_file(settings, self._url)
         self._reading = self._engine("ro")
         self._writing = self._engine("rwc")
         self._new_uuid = new_uuid
@@ -262,13 +263,17 @@ class SqlCatalog:
         return TargetExistsError(f"table or view {table} exists in catalog {self.name!r}")
 
     def _address(self) -> str:
-        url = self._url
-        return str(URL.create(url.drivername, None, None, url.host, url.port, url.database))
+        return public_address(self._url)
 
     def _engine(self, mode: str) -> Engine:
         """An engine that keeps no connection between uses; on SQLite, `ro` never makes a file."""
         if self._file is None:
-            return create_engine(self._url, poolclass=NullPool, hide_parameters=True)
+            return create_engine(
+                driver_url(self._url),
+                poolclass=NullPool,
+                hide_parameters=True,
+                connect_args=connect_arguments(self._url),
+            )
         address = f"file:{quote(bytes(self._file))}?mode={mode}"
 
         def connect() -> sqlite3.Connection:
@@ -294,42 +299,11 @@ class SqlCatalog:
             raise self._failed(error) from None
 
     def _failed(self, error: SQLAlchemyError) -> CatalogError:
-        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-        if self._url.password:
-            reason = reason.replace(str(self._url.password), "***")
-        hint = "wait for its writers and try again" if "locked" in reason else None
-        if "no such table" in reason:
-            hint = "check 'uri': this database holds no Iceberg catalog"
-        return CatalogError(f"catalog {self.name!r} at {self._address()}: {reason}", hint=hint)
-
-
-def _parse_url(settings: CatalogSettings) -> URL:
-    try:
-        url = make_url(settings.properties["uri"])
-        url.get_dialect().import_dbapi()
-    except (ArgumentError, NoSuchModuleError, ValueError):
-        raise SettingsError(
-            f"catalog {settings.name!r}: 'uri' is not the address of a database",
-            hint="write sqlite:////path/to/file.db or postgresql://host/database",
-        ) from None
-    except ImportError as error:
-        raise SettingsError(
-            f"catalog {settings.name!r}: the driver of its database is not installed: {error.name}",
-            hint=f"install the Python package that provides {error.name!r}",
-        ) from None
-    return url
-
-
-def _sqlite_file(settings: CatalogSettings, url: URL) -> Path | None:
-    """The file of an SQLite database; None for another database."""
-    if url.get_backend_name() != "sqlite":
-        return None
-    if not url.database or url.database.startswith((":memory:", "file:")):
-        raise SettingsError(
-            f"catalog {settings.name!r}: 'uri' names no SQLite file",
-            hint="write sqlite:////path/to/file.db",
-        )
-    return Path(url.database).absolute()
+        reason = reason_of(error, self._url)
+        start = f"catalog {self.name!r} at {self._address()}"
+        if is_lost(reason):
+            return CatalogError(f"{start} cannot be reached: {reason}", hint=_LOST_HINT)
+        return CatalogError(f"{start}: {reason}", hint=hint_for(reason))
 
 
 def _columns(connection: Connection) -> set[str]:
