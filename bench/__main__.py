@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bench import backup, listing, many, memory, startup
+from bench import backup, capture, listing, many, memory, startup
 from bench.peers import find_restic, version_of
 
 PYICEBERG = "pyiceberg: read a deflated manifest"
@@ -99,6 +99,13 @@ def listing_rows(result: dict[str, Any]) -> Iterator[Row]:
         yield Row(f"bcn {name}: {where}", f"{seconds:.2f} s", "", bound, result["holds"][name])
 
 
+def capture_rows(result: dict[str, Any]) -> Iterator[Row]:
+    for name, seconds in result["median_seconds"].items():
+        what = f"{name}: {result['tables']:,} tables captured, no Spark"
+        bound = f"<= {result['bound_seconds']:g} s"
+        yield Row(what, f"{seconds:.2f} s", "", bound, result["holds"][name])
+
+
 def memory_rows(result: dict[str, Any]) -> Iterator[Row]:
     yield Row(
         f"backup of {result['files']:,} live files: bcn and its JVM",
@@ -142,7 +149,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=memory.FILES, help="fewer, to try it")
     parser.add_argument(
         "--only",
-        choices=("walker", "backup", "startup", "listing", "many", "memory"),
+        choices=("walker", "backup", "startup", "listing", "many", "capture", "memory"),
         action="append",
     )
     args = parser.parse_args()
@@ -152,6 +159,7 @@ def main() -> None:
         "listing": (listing.run, listing_rows),
         "backup": (lambda: backup.run(args.turns), backup_rows),
         "many": (many.run, many_rows),
+        "capture": (capture.run, capture_rows),
         "memory": (lambda: memory.run(args.files), memory_rows),
     }
     report: dict[str, Any] = {"machine": machine()}

@@ -37,11 +37,16 @@ CHANGED = 10
 BOUNDS = {"first": 60.0, "changed": 10.0, "no-op": 3.0}
 _DATABASES = 10
 _SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
-_PLACE = Path(tempfile.gettempdir()) / "bcn-bench-many"  # tables hold their own absolute places
+PLACE = Path(tempfile.gettempdir()) / "bcn-bench-many"  # tables hold their own absolute places
 
 
 def _properties() -> dict[str, str]:
-    return {"uri": f"sqlite:///{_PLACE}/catalog.db", "warehouse": f"file://{_PLACE}/warehouse"}
+    return {"uri": f"sqlite:///{PLACE}/catalog.db", "warehouse": f"file://{PLACE}/warehouse"}
+
+
+def settings() -> CatalogSettings:
+    """Of the catalog at its place."""
+    return CatalogSettings(CATALOG, "sql", _properties())
 
 
 def _rows(number: int) -> pa.Table:
@@ -55,18 +60,18 @@ def _name(number: int) -> str:
 def make_catalog(tables: int) -> None:
     """The catalog at its place, from the kept copy if there is one."""
     kept = CACHE / f"{tables}-tables"
-    shutil.rmtree(_PLACE, ignore_errors=True)
+    shutil.rmtree(PLACE, ignore_errors=True)
     if not kept.exists():
-        _PLACE.mkdir()
+        PLACE.mkdir()
         catalog = SqlCatalog(CATALOG, **_properties())
         for number in range(_DATABASES):
             catalog.create_namespace(f"db{number}")
         for number in range(tables):
             catalog.create_table(_name(number), _SCHEMA).append(_rows(number))
-        shutil.copytree(_PLACE, kept.with_suffix(".part"))
+        shutil.copytree(PLACE, kept.with_suffix(".part"))
         kept.with_suffix(".part").rename(kept)
     else:
-        shutil.copytree(kept, _PLACE)
+        shutil.copytree(kept, PLACE)
 
 
 def _change(tables: int) -> None:
@@ -76,25 +81,24 @@ def _change(tables: int) -> None:
 
 
 def _back_up(engine: Engine) -> tuple[float, BackupReport]:
-    request = BackupRequest(StorageSpec(f"{_PLACE}/repository"), Scope(CATALOG))
-    settings = CatalogSettings(CATALOG, "sql", _properties())
+    request = BackupRequest(StorageSpec(f"{PLACE}/repository"), Scope(CATALOG))
     started = time.perf_counter()
     report = run_backup(
-        request, lambda _: open_catalog(settings), engine, lambda: datetime.now(UTC)
+        request, lambda _: open_catalog(settings()), engine, lambda: datetime.now(UTC)
     )
     return time.perf_counter() - started, report
 
 
 def _back_up_in_process() -> tuple[float, bool]:
     """Seconds of a whole `bcn backup`, and whether java was ever among its children."""
-    settings = _PLACE / "bcn.toml"
+    file = PLACE / "bcn.toml"
     catalog = "\n".join(f'{key} = "{value}"' for key, value in _properties().items())
-    settings.write_text(
+    file.write_text(
         f'[catalogs.{CATALOG}]\ntype = "sql"\n{catalog}\n'
-        f'[repositories.bench]\nlocation = "file://{_PLACE}/repository"\n'
+        f'[repositories.bench]\nlocation = "file://{PLACE}/repository"\n'
     )
     started = time.perf_counter()
-    process = subprocess.Popen(bcn(settings, "backup"), stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(bcn(file, "backup"), stdout=subprocess.DEVNULL)
     seen: set[str] = set()
     watcher = threading.Thread(target=_watch, args=(process, seen))
     watcher.start()
@@ -131,7 +135,7 @@ def run(tables: int = TABLES) -> dict[str, Any]:
             raise RuntimeError(f"{statuses.count('CHANGED')} of {len(statuses)} tables changed")
         noop, has_java = _back_up_in_process()
     finally:
-        shutil.rmtree(_PLACE, ignore_errors=True)
+        shutil.rmtree(PLACE, ignore_errors=True)
     seconds = {"first": first, "changed": changed, "no-op": noop}
     return {
         "tables": tables,
