@@ -104,8 +104,16 @@ class Transfer:
 
     def copy(self, source: Storage, source_key: str, target: Storage, target_key: str) -> Copied:
         """Copy a file to a key that must be free. Raises MissingKeyError, KeyExistsError."""
+        with source.open_reader(source_key) as reader:
+            sha256 = target.copy_from(reader, target_key)
+            if sha256 is None:
+                return self._stream(reader, target, target_key)
+        self._pace.spend(reader.stat.size_bytes)
+        return Copied(reader.stat.size_bytes, sha256, reader.stat.version)
+
+    def _stream(self, reader: Reader, target: Storage, target_key: str) -> Copied:
         digest, size_bytes = hashlib.sha256(), 0
-        with source.open_reader(source_key) as reader, target.open_writer(target_key) as writer:
+        with target.open_writer(target_key) as writer:
             for piece in self._pieces(reader):
                 digest.update(piece)
                 writer.write(piece)

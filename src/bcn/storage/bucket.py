@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 Buffer = bytes | bytearray | memoryview
 
@@ -54,6 +54,16 @@ class UnfinishedUpload:
     started_at: float
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """An object that is being read, as its own reader found it."""
+
+    bucket: Bucket
+    name: str
+    size_bytes: int
+    tag: str
+
+
 class Upload(Protocol):
     """A large object on its way in parts."""
 
@@ -65,6 +75,17 @@ class Upload(Protocol):
 
     def abort(self) -> None:
         """Remove all parts."""
+
+
+@runtime_checkable
+class Copying(Protocol):
+    """A bucket whose service copies objects and tells their SHA-256."""
+
+    def copy_from(self, origin: Origin, name: str, mark: str) -> bytes | None:
+        """Copy an object here, over what is there: the service's own digest.
+
+        None if it cannot, does not hold the origin, or gives no digest; nothing is there then.
+        """
 
 
 class Bucket(Protocol):

@@ -12,7 +12,7 @@ from itertools import chain, islice
 from typing import TypeVar
 
 from bcn.errors import KeyExistsError, StorageError
-from bcn.storage.bucket import Bucket, Buffer, Listed, Upload
+from bcn.storage.bucket import Bucket, Buffer, Copying, Listed, Upload
 from bcn.storage.cloud_stream import CloudReader, CloudWriter, open_stream
 from bcn.storage.fault import Fault, Kind
 from bcn.storage.local import TEMPORARY_PREFIX
@@ -147,6 +147,16 @@ class CloudStorage:
     def open_writer(self, key: str) -> CloudWriter:
         """Begin a key: one request if it stays small, else parts that are sent meanwhile."""
         return CloudWriter(self, self.name_of(key))
+
+    def copy_from(self, reader: object, key: str) -> bytes | None:
+        """Ask the service; a condition on a copy is not trusted, so what is there is looked at."""
+        origin = reader.origin if isinstance(reader, CloudReader) else None
+        if origin is None or not isinstance(self.bucket, Copying):
+            return None
+        name, mark, copying = self.name_of(key), secrets.token_hex(16), self.bucket
+        if self.attempt("look at", name, lambda: self.bucket.find(name)) is not None:
+            raise KeyExistsError(f"{self.describe(name)} is there already")
+        return self.attempt("write", name, lambda: copying.copy_from(origin, name, mark))
 
     def write_once(self, key: str, data: bytes) -> None:
         """Store `data`; what an object store has answered for is safe."""

@@ -6,16 +6,18 @@ import secrets
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from bcn.errors import StorageError
-from bcn.storage.bucket import Bucket, Piece, Range, Upload
+from bcn.storage.bucket import Bucket, Origin, Piece, Range, Upload
 from bcn.storage.fault import Fault, Kind
 from bcn.storage.protocol import Stat
 
 if TYPE_CHECKING:  # a writer is the storage's own
     from bcn.storage.cloud import CloudStorage
 
+FIRST_BYTES = 4 << 20  # is read before it is known whether the service can copy the object itself
 RANGE_BYTES = 8 << 20
 PART_BYTES = 8 << 20
 IN_FLIGHT = 3
@@ -28,7 +30,7 @@ _PARTS = 10_000
 def open_stream(bucket: Bucket, name: str, place: str) -> CloudReader:
     """A reader of an object that is there. Raises Fault."""
     try:
-        first = bucket.get_range(name, Range(0, RANGE_BYTES))
+        first = bucket.get_range(name, Range(0, FIRST_BYTES))
     except Fault as fault:
         if fault.kind is Kind.RANGE:  # an empty object has no first byte
             return CloudReader(iter(()), _find_stat(bucket, name), place)
@@ -38,7 +40,8 @@ def open_stream(bucket: Bucket, name: str, place: str) -> CloudReader:
     stat = Stat(first.size_bytes, first.version)
     if first.size_bytes == len(first.data):
         return CloudReader(iter((first.data,)), stat, place)
-    return CloudReader(_read_ahead(bucket, name, first), stat, place)
+    origin = Origin(bucket, name, first.size_bytes, first.tag)
+    return CloudReader(_read_ahead(bucket, name, first), stat, place, origin)
 
 
 def _find_stat(bucket: Bucket, name: str) -> Stat:
@@ -57,14 +60,13 @@ def _read_ahead(bucket: Bucket, name: str, first: Piece) -> Iterator[memoryview]
             for start in starts
         )
         try:
-            for span, _ in zip(spans, range(IN_FLIGHT), strict=False):
+            for span in islice(spans, IN_FLIGHT):
                 waiting.append(threads.submit(bucket.get_range, name, span))
             yield first.data
             while waiting:
                 data = waiting.popleft().result().data
-                for span in spans:
+                for span in islice(spans, 1):
                     waiting.append(threads.submit(bucket.get_range, name, span))
-                    break
                 yield data
         finally:
             for future in waiting:
@@ -74,11 +76,19 @@ def _read_ahead(bucket: Bucket, name: str, first: Piece) -> Iterator[memoryview]
 class CloudReader:
     """Bytes of one object from its start."""
 
-    def __init__(self, pieces: Iterator[memoryview], stat: Stat, place: str) -> None:
+    def __init__(
+        self,
+        pieces: Iterator[memoryview],
+        stat: Stat,
+        place: str,
+        origin: Origin | None = None,
+    ) -> None:
         self.stat = stat
+        self.origin = origin  # None if it is too small for a request of its own
         self._pieces = pieces
         self._place = place
         self._rest = memoryview(b"")
+        self._fetched = 0
 
     def __enter__(self) -> CloudReader:
         return self
@@ -104,10 +114,18 @@ class CloudReader:
         try:
             self._rest = next(self._pieces)
         except StopIteration:
+            self._check_whole()
             return False
         except Fault as fault:
             raise fault.error("read", self._place) from None
+        self._fetched += len(self._rest)
         return True
+
+    def _check_whole(self) -> None:
+        if self._fetched != self.stat.size_bytes:
+            raise StorageError(
+                f"cannot read {self._place}: {self._fetched} of {self.stat.size_bytes} bytes came"
+            )
 
 
 class CloudWriter:

@@ -90,6 +90,13 @@ class Storage(Protocol):
     def open_writer(self, key: str) -> AbstractContextManager[Writer]:
         """Begin a key; leaving without `commit` leaves nothing behind."""
 
+    def copy_from(self, reader: Reader, key: str) -> bytes | None:
+        """Let the service itself copy what a reader has just opened: the SHA-256 that it computed.
+
+        None, and nothing is there, where the bytes have to be read and written: another service,
+        one without digests, small files. Raises KeyExistsError.
+        """
+
     def write_once(self, key: str, data: bytes) -> None:
         """Store and flush `data`, whole or not at all. Raises KeyExistsError."""
 

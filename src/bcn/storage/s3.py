@@ -16,12 +16,12 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from bcn.storage.bucket import Buffer, Facts, Listed, Piece, Range, UnfinishedUpload
+from bcn.storage.bucket import Buffer, Facts, Listed, Origin, Piece, Range, UnfinishedUpload
 from bcn.storage.fault import Fault, Kind, fault_by_answer, fault_by_text
 from bcn.storage.s3_connection import S3Connection
+from bcn.storage.s3_copy import MARK, S3Copying, mark_of
 from bcn.storage.s3_settings import S3Settings
 
-_MARK = "bcn-write"
 # What obstore refuses or would change: empty segments, dots, ASCII control characters. A back slash
 # it knows, but not every server does; what goes by botocore is looked at after it was written.
 _ODD = re.compile(r"\A\Z|//|\A/|/\Z|(?:\A|/)\.\.?(?:/|\Z)|[\x00-\x1f\x7f\\]")
@@ -44,6 +44,7 @@ class S3Bucket:
         self.service = settings.service
         self.connection = S3Connection(settings)
         self._ask, self._move = self.connection.ask, self.connection.move
+        self._copying = S3Copying(self.connection)
 
     # reading
 
@@ -139,8 +140,7 @@ class S3Bucket:
             if fault.kind is Kind.MISSING:
                 return None
             raise
-        mark: str | None = answer.get("Metadata", {}).get(_MARK)
-        return mark
+        return mark_of(answer)
 
     def list(self, prefix: str, limit: int | None = None) -> Iterator[Listed]:
         """Objects whose names begin with the prefix; pages are fetched as they are needed."""
@@ -170,7 +170,7 @@ class S3Bucket:
         """Store an object."""
         if is_odd(name):
             more = {"IfNoneMatch": "*"} if create_only else {}
-            self._ask("put", "put_object", Key=name, Body=data, Metadata={_MARK: mark}, **more)
+            self._ask("put", "put_object", Key=name, Body=data, Metadata={MARK: mark}, **more)
             self._check_spelling(name, len(data), mark)
             return
         self._move(
@@ -179,7 +179,7 @@ class S3Bucket:
                 store,
                 name,
                 data,
-                attributes={_MARK: mark},
+                attributes={MARK: mark},
                 use_multipart=False,
                 mode="create" if create_only else "overwrite",
             ),
@@ -227,11 +227,15 @@ class S3Bucket:
         for failed in answer.get("Errors", ()):
             raise fault_by_answer(None, failed.get("Code", ""), failed.get("Message", ""))
 
+    def copy_from(self, origin: Origin, name: str, mark: str) -> bytes | None:
+        """A copy by the server, if it is the same and this bucket's credentials read the origin."""
+        return self._copying.copy_from(origin, name, mark)
+
     # parts
 
     def begin_upload(self, name: str, mark: str) -> S3Upload:
         """Begin an object in parts."""
-        answer = self._ask("upload", "create_multipart_upload", Key=name, Metadata={_MARK: mark})
+        answer = self._ask("upload", "create_multipart_upload", Key=name, Metadata={MARK: mark})
         return S3Upload(self, name, answer["UploadId"], mark)
 
     def iter_uploads(self, prefix: str) -> Iterator[UnfinishedUpload]:

@@ -36,6 +36,8 @@ _CONNECT_SECONDS = 4
 _FIRST_ANSWER_SECONDS = 8  # a port that speaks something else may never answer
 _ANSWER_SECONDS = 60
 _REQUEST_SECONDS = 600
+# What a server may work on for long before it says a word.
+_SLOW_SECONDS = {"copy_object": 600, "complete_multipart_upload": 600}
 _POOL = 32
 
 
@@ -48,7 +50,7 @@ class S3Connection:
         self._patience = Patience()
         self._lock = threading.Lock()
         self._stores: dict[bool, S3Store] = {}
-        self._clients: dict[bool, Any] = {}
+        self._clients: dict[int, Any] = {}
 
     def move(self, kind: str, request: Callable[[S3Store], Answer]) -> Answer:
         """A request by obstore. Raises Fault, StorageError."""
@@ -74,7 +76,8 @@ class S3Connection:
 
         def attempt() -> Any:
             try:
-                answer = getattr(self._client(), operation)(Bucket=self.settings.bucket, **values)
+                client = self._client(_SLOW_SECONDS.get(operation))
+                answer = getattr(client, operation)(Bucket=self.settings.bucket, **values)
                 if operation == "get_object":
                     answer["Data"] = memoryview(answer["Body"].read())
             except (ClientError, BotoCoreError) as error:
@@ -125,14 +128,14 @@ class S3Connection:
             credential_provider=None if settings.is_anonymous else CredentialProvider(settings),
         )
 
-    def _client(self) -> Any:
-        proven = self._patience.is_proven
+    def _client(self, slow_seconds: int | None) -> Any:
+        seconds = slow_seconds or _ANSWER_SECONDS
+        if not self._patience.is_proven:
+            seconds = _FIRST_ANSWER_SECONDS
         with self._lock:
-            if proven not in self._clients:
-                self._clients[proven] = self._open_client(
-                    _ANSWER_SECONDS if proven else _FIRST_ANSWER_SECONDS
-                )
-            return self._clients[proven]
+            if seconds not in self._clients:
+                self._clients[seconds] = self._open_client(seconds)
+            return self._clients[seconds]
 
     def _open_client(self, answer_seconds: int) -> Any:
         settings = self.settings
