@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import pickle
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from bcn.catalog.open import open_catalog
+from bcn.catalog.open import CATALOG_TYPES, open_catalog
 from bcn.catalog.protocol import Catalog, CatalogSettings
 from bcn.errors import (
     CatalogError,
@@ -38,6 +40,7 @@ from tests.support.rest import RestServer
 from tests.support.rigs import table_document
 
 ORDERS = TableId(("sales",), "orders")
+DOCS = Path(__file__).parents[2] / "docs"
 SECRET = "s3cr3t-of-the-tests"
 
 
@@ -234,6 +237,34 @@ def test_a_server_that_starts_again_is_waited_for(tmp_path: Path) -> None:
     assert [item.metadata_location for item in catalog.iter_pointers()] == [location]
     later.join()
     started[0].stop()
+
+
+def test_the_command_says_it_in_one_line_and_ends_with_14(tmp_path: Path) -> None:
+    text = (DOCS / "catalogs.md").read_text().partition("```toml rest\n")[2].partition("```")[0]
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    text = text.replace("https://catalog.example.com/api/catalog", nowhere)
+    text = text.replace("client-secret", SECRET)
+    (tmp_path / "bcn.toml").write_text(text)
+    command = ["backup", "--catalog", "lake", "--repo", str(tmp_path / "repository")]
+    done = subprocess.run(
+        [sys.executable, "-m", "bcn", *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 14
+    said = done.stdout + done.stderr
+    assert "cannot be reached: connection refused" in said
+    assert SECRET not in said
+    assert "Traceback" not in said
+
+
+def test_every_key_is_documented() -> None:
+    page = (DOCS / "catalogs.md").read_text()
+    known = CATALOG_TYPES["rest"].known
+    assert [key for key in known if f"`{key}`" not in page and key != "name"] == []
 
 
 # who is let in
