@@ -17,6 +17,9 @@ install: .venv/.installed
 	$(IVY) -dependency org.xerial sqlite-jdbc 3.50.3.0
 	$(IVY) -dependency org.postgresql postgresql 42.7.8
 	$(IVY) -dependency org.apache.iceberg iceberg-aws-bundle 1.12.0
+	$(IVY) -notransitive -dependency org.apache.hadoop hadoop-aws 3.4.2
+	$(IVY) -notransitive -dependency software.amazon.awssdk s3-transfer-manager 2.54.17
+	$(IVY) -notransitive -dependency software.amazon.awssdk apache-client 2.54.17
 	touch $@
 
 servers: .venv/.servers  ## what the tests' servers need; each is fetched once

@@ -8,8 +8,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from bcn.catalog.spark_side import SparkSide
+
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+_JAVA_NAMES = {
+    "AWS_ACCESS_KEY_ID": "aws.accessKeyId",
+    "AWS_SECRET_ACCESS_KEY": "aws.secretAccessKey",
+    "AWS_SESSION_TOKEN": "aws.sessionToken",
+    "AWS_PROFILE": "aws.profile",
+}
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -Dfile.encoding=UTF-8"
 
 
@@ -100,3 +108,18 @@ def add_catalog(spark: Any, name: str, properties: dict[str, str]) -> str:
     for key, value in properties.items():
         spark.conf.set(f"{prefix}.{key}", value)
     return name
+
+
+def open_side(spark: Any, side: SparkSide) -> str:
+    """Makes a catalog known to a running session by what bcn itself says of it.
+
+    Settings that only a new session takes are there already; variables of a process that runs
+    come too late for Java, so they become its properties.
+    """
+    for key, value in side.settings.items():
+        if key != "spark.sql.extensions":
+            spark.conf.set(key, value)
+    spark.conf.set(f"spark.sql.catalog.{side.name}.cache-enabled", "false")
+    for key, value in side.environment.items():
+        spark._jvm.System.setProperty(_JAVA_NAMES[key], value)
+    return side.name
