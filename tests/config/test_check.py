@@ -27,6 +27,8 @@ from bcn.storage.protocol import StorageSpec
 from tests.cli.made import Folder, make_folder
 from tests.cli.pages import differences, examples
 from tests.support.glue import GlueServer
+from tests.support.hive import HiveServer
+from tests.support.rest import RestServer
 from tests.support.rigs import table_document
 from tests.support.servers import S3Server
 from tests.support.silent import silent_port
@@ -338,3 +340,54 @@ def test_settings_are_shown_with_where_they_come_from_and_without_secrets(tmp_pa
     assert shown["[catalogs.c]", "name"] == ("n", "BCN_CATALOGS__C__NAME")
     assert shown["[lease]", "ttl-seconds"] == ("60", "default")
     assert shown["[spark]", "master"] == ("local[*]", "default")
+
+
+# with the servers of real stacks
+
+
+def test_the_variables_of_a_stack_of_hive_and_minio_work_unchanged(
+    hive_metastore: HiveServer, minio: S3Server, tmp_path: Path
+) -> None:
+    properties = minio.properties
+    environ = {
+        "HIVE_METASTORE_URI": hive_metastore.uri,
+        "S3_ENDPOINT": properties["s3.endpoint"],
+        "S3_ACCESS_KEY": properties["s3.access-key-id"],
+        "S3_SECRET_KEY": properties["s3.secret-access-key"],
+        "BACKUP_BUCKET": minio.make_bucket(),
+        "WAREHOUSE_BUCKET": minio.make_bucket(),
+    }
+    report = run_check(load_settings(None, environ, tmp_path))
+    assert report.failure is None
+    catalog, repository = report.sections
+    assert catalog.name == "hive_catalog"
+    assert (told(catalog)["list"], told(catalog)["write"]) == ("ok", "ok")
+    assert (repository.name, told(repository)) == ("backup", {"open": "note", "write": "ok"})
+    assert properties["s3.secret-access-key"] not in json.dumps(report.as_json())
+
+
+def test_servers_that_are_taken_for_each_other_are_told_in_time(
+    hive_metastore: HiveServer, rest_catalog: RestServer, glue: GlueServer, minio: S3Server
+) -> None:
+    web, thrift = minio.server.address, hive_metastore.uri.removeprefix("thrift://")
+    other = f"http://{thrift}"
+    sections = (
+        CatalogSettings("hive", "hive", {"uri": f"thrift://{web}"}),
+        CatalogSettings("rest", "rest", {"uri": other}),
+        CatalogSettings("store", "rest", {"uri": f"http://{web}"}),
+        glue.settings("glue", "", **{"glue.endpoint": other}),
+        glue.settings("web", "", **{"glue.endpoint": minio.endpoint}),
+        CatalogSettings("sql", "sql", {"uri": f"postgresql://u@{web}/d"}),
+        CatalogSettings("good", "rest", {"uri": rest_catalog.uri}),
+        RepositorySettings("s3", "s3://b/r", {**minio.properties, "s3.endpoint": other}),
+    )
+    start = time.monotonic()
+    report = run_check(settings_of(*sections))
+    assert time.monotonic() - start < 15
+    failures = {section.name: section.failure for section in report.sections}
+    assert failures.pop("good") is None
+    for name, failure in failures.items():
+        assert failure is not None, name
+        assert failure.exit_code == (15 if name == "s3" else 14)
+        assert failure.hint
+        assert "\n" not in str(failure)

@@ -14,10 +14,13 @@ from bcn.model import TableId
 from bcn.repository.repository import Scope
 from bcn.stack.process import free_port
 from bcn.storage.local import local_path
+from bcn.storage.protocol import StorageSpec
 from tests.support.compare import spark_rows
 from tests.support.glue import ACCESS_KEY, SECRET_KEY, GlueServer
 from tests.support.product import Product
-from tests.support.small import SOURCE, TARGET, SmallPlace, open_small
+from tests.support.s3 import CloudProduct, add_twins, differences, mirrored, sql_catalog
+from tests.support.servers import S3Server
+from tests.support.small import SOURCE, TARGET, InProcess, SmallPlace, open_small
 from tests.support.spark import add_catalog
 
 T = TableId(("db",), "t")
@@ -171,3 +174,38 @@ def add_glue_catalog(spark: Any, name: str, glue: GlueServer, warehouse: str) ->
             "io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
         },
     )
+
+
+def test_through_glue_with_a_warehouse_in_a_bucket(
+    glue: GlueServer, minio: S3Server, tmp_path: Path
+) -> None:
+    with mirrored(minio, tmp_path / "mirror") as bucket:
+        local, up = str(tmp_path / "local"), f"{bucket.location}/up"
+        lake = glue.settings("lake", up, **minio.properties)
+        product = CloudProduct(
+            Path(),
+            {"source": sql_catalog("source", tmp_path / "s.db", local, {}), "lake": lake},
+            InProcess(),
+            StorageSpec(f"{bucket.location}/first", minio.properties),
+        )
+        tables = add_twins(product, "source", local)
+        product.backup(Scope("source"))
+        (tmp_path / "local").rename(tmp_path / "away")
+        first = product.restore(target_catalog="lake")
+        bucket.download()
+        (tmp_path / "away").rename(tmp_path / "local")
+        assert differences(tables, first) == []
+        assert record(glue, TableId(("db",), "two"))["StorageDescriptor"]["Location"].startswith(up)
+
+        product.repository_spec = StorageSpec(str(tmp_path / "second"))
+        product.catalogs = {
+            "lake": lake,
+            "again": glue.settings("again", f"{bucket.location}/again", **minio.properties),
+        }
+        product.backup(Scope("lake"))
+        bucket.empty()
+        glue.empty()
+        second = product.restore(target_catalog="again")
+        bucket.download()
+        sources = {table.table.name: table.metadata_location for table in first.tables}
+        assert differences(sources, second) == []
