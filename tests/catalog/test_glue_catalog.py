@@ -12,6 +12,7 @@ import pytest
 from bcn.catalog.glue_table import glue_type, table_input
 from bcn.catalog.open import open_catalog
 from bcn.catalog.protocol import Catalog, CatalogSettings, Pointer
+from bcn.config.load import load_settings
 from bcn.errors import (
     BcnError,
     CatalogError,
@@ -26,6 +27,7 @@ from tests.support.aws_front import AwsFront, open_front
 from tests.support.glue import SECRET_KEY, GlueServer
 from tests.support.silent import silent_port
 
+DOCS = Path(__file__).parents[2] / "docs"
 ORDERS = TableId(("sales",), "orders")
 TOKEN = "session-token-of-the-tests"
 
@@ -338,3 +340,19 @@ def test_an_unknown_profile(glue: GlueServer) -> None:
 def test_an_endpoint_must_be_an_address(glue: GlueServer) -> None:
     with pytest.raises(SettingsError, match="http"):
         open_catalog(changed(glue, glue__endpoint="127.0.0.1:5555"))
+
+
+def test_the_example_of_the_documentation_works(glue: GlueServer, tmp_path: Path) -> None:
+    text = (DOCS / "catalogs.md").read_text().partition("```toml glue\n")[2].partition("```")[0]
+    (tmp_path / "bcn.toml").write_text(text)
+    variables = {
+        f"BCN_CATALOGS__LAKE__{key.upper().replace('.', '__').replace('-', '_')}": value
+        for key, value in glue.properties("eu-central-1").items()
+    }
+    settings = load_settings(None, variables, tmp_path).catalog("lake")
+    catalog = open_catalog(settings)
+    catalog.create_namespace(("sales",), {})
+    assert list(catalog.iter_namespaces()) == [("sales",)]
+    assert catalog.default_location(ORDERS) == "s3://lake/warehouse/sales.db/orders"
+    elsewhere = open_catalog(glue.settings("prod", "/wh"))
+    assert list(elsewhere.iter_namespaces()) == []  # another region

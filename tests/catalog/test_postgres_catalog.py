@@ -15,12 +15,14 @@ from pyiceberg.types import LongType, NestedField
 from bcn.catalog.open import open_catalog
 from bcn.catalog.protocol import CatalogSettings, Pointer
 from bcn.catalog.sql_address import driver_url, parse_url, reason_of
+from bcn.config.load import load_settings
 from bcn.errors import BcnError, CatalogError
 from bcn.model import TableId
 from bcn.stack.process import free_port
 from tests.support.postgres import PASSWORD, PostgresServer
 from tests.support.silent import silent_port
 
+DOCS = Path(__file__).parents[2] / "docs"
 ORDERS = TableId(("sales",), "orders")
 
 
@@ -190,3 +192,25 @@ def test_of_several_addresses_that_fail_the_first_reason_is_told() -> None:
     )
     url = parse_url(settings_at("postgresql://ada:hunter2@db/d"))
     assert reason_of(ValueError(text), url).endswith("connection failed: *** refused")
+
+
+def test_the_example_of_the_documentation_works(
+    postgres: PostgresServer, database: str, tmp_path: Path
+) -> None:
+    text = (DOCS / "catalogs.md").read_text().partition("```toml sql\n")[2].partition("```")[0]
+    (tmp_path / "bcn.toml").write_text(text)
+    assert load_settings(None, {}, tmp_path).catalog("prod").type == "sql"
+    variables = {"BCN_CATALOGS__PROD__URI": postgres.uri(database)}
+    catalog = open_catalog(load_settings(None, variables, tmp_path).catalog("prod"))
+    catalog.create_namespace(("sales",), {})
+    assert catalog.name == "spark_prod"
+    assert list(catalog.iter_namespaces()) == [("sales",)]
+
+
+def test_a_password_may_come_from_the_environment(
+    postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    catalog = open_catalog(settings_at(postgres.uri(database, password=None)))
+    catalog.create_namespace(("sales",), {})
+    assert list(catalog.iter_namespaces()) == [("sales",)]
