@@ -10,6 +10,7 @@ from bcn.cli.output import (
     command_line,
     format_bytes,
     format_count,
+    format_requests,
     format_seconds,
     format_table,
     redacted,
@@ -140,3 +141,8 @@ def test_locations_stay_exact_and_passwords_do_not_stay() -> None:
     assert "pw" not in str(shown)
     assert "a:b" not in str(shown)
     assert redacted([1, None, True, {"a": ("b",)}]) == [1, None, True, {"a": ["b"]}]
+
+
+def test_requests_are_told_by_kind_and_repeated_ones_last() -> None:
+    counts = {"retry": 7, "put": 5, "get": 1234, "list": 5}
+    assert format_requests(counts) == "1,234 get, 5 list, 5 put, 7 tried again"

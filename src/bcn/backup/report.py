@@ -26,6 +26,7 @@ class BackupReport:
     files_adopted: int = 0
     bytes_adopted: int = 0
     manifests_decoded: int = 0
+    requests: Mapping[str, int] = field(default_factory=dict)
     consistency: Mapping[str, object] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     dry_run: bool = False
@@ -50,6 +51,7 @@ class BackupReport:
             "files_adopted": self.files_adopted,
             "bytes_adopted": self.bytes_adopted,
             "manifests_decoded": self.manifests_decoded,
+            "requests": dict(self.requests),
             "consistency": dict(self.consistency),
             "warnings": list(self.warnings),
             "seconds": dict(self.seconds),

@@ -109,6 +109,7 @@ class _Backup:
         self._watch = Stopwatch()
         self._totals = RoundOutcome()
         self._warnings: list[str] = []
+        self._requests = engine.requests()
 
     def run(self) -> BackupReport:
         """All steps."""
@@ -339,6 +340,7 @@ class _Backup:
             files_adopted=self._totals.files_adopted,
             bytes_adopted=self._totals.bytes_adopted,
             manifests_decoded=self._totals.manifests_decoded,
+            requests=self._engine.requests() - self._requests,
             consistency=manifest.consistency,
             warnings=tuple(warnings),
             history=manifest.history,

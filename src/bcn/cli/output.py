@@ -35,6 +35,13 @@ def format_bytes(count: float) -> str:
     return f"{count:.1f} {unit}"
 
 
+def format_requests(requests: Mapping[str, int]) -> str:
+    """Requests to object stores by kind, most of them first; tries that had to be repeated last."""
+    kinds = sorted(requests.items(), key=lambda item: (item[0] == "retry", -item[1], item[0]))
+    words = {"retry": "tried again"}
+    return ", ".join(f"{count:,} {words.get(kind, kind)}" for kind, count in kinds)
+
+
 def format_seconds(seconds: float) -> str:
     """A time span: tenths while it is short, then minutes and hours."""
     if seconds < 59.95:

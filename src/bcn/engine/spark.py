@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import zipimport
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bcn.errors import BcnError
+from bcn.storage.requests import request_counts
 from bcn.telemetry.progress import Progress
 
 Task = TypeVar("Task")
@@ -46,6 +48,7 @@ class EngineStats:
     tasks: int = 0
     retried: int = 0
     processes: set[tuple[str, int]] = field(default_factory=set)
+    requests: Counter[str] = field(default_factory=Counter)
 
 
 _DEFAULTS = {
@@ -122,6 +125,10 @@ class Engine:
         """The driver's address, as executors reach it."""
         return str(self.context.getConf().get("spark.driver.host", "127.0.0.1"))
 
+    def requests(self) -> Counter[str]:
+        """Requests to object stores so far, by kind: of this process, and of tasks anywhere."""
+        return Counter(request_counts()) + self.stats.requests
+
     def run(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         """The function's result for every task, in the order of the tasks."""
         if not tasks:
@@ -174,14 +181,15 @@ class Engine:
             raise failures[0]
 
     def _unpack(self, rows: list[Any]) -> list[Any]:
-        for _, attempt, process, _ in rows:
+        for _, attempt, process, requests, _ in rows:
             self.stats.tasks += 1
             self.stats.retried += attempt > 0
             self.stats.processes.add(process)
+            self.stats.requests += requests
         for *_, result in rows:
             if isinstance(result, BcnError):
                 raise result
-        return [result for _, _, _, result in sorted(rows, key=lambda row: row[0])]
+        return [result for *_, result in sorted(rows, key=lambda row: row[0])]
 
     def _cancel(self) -> None:
         try:
@@ -211,7 +219,9 @@ class _Partition:
         attempt = context.attemptNumber() if context else 0
         process = socket.gethostname(), os.getpid()
         for number, task in chain.from_iterable(shares):
-            yield number, attempt, process, self._attempt(task)
+            before = Counter(request_counts())
+            result = self._attempt(task)
+            yield number, attempt, process, Counter(request_counts()) - before, result
         _quicken_worker()
 
     def _attempt(self, task: Any) -> Any:

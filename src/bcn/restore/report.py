@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bcn.iceberg.relocate import Move
 from bcn.model import Json, PitId, TableId
@@ -95,6 +95,7 @@ class RestoreReport:
     files_adopted: int = 0
     bytes_adopted: int = 0
     files_checked: int = 0
+    requests: Mapping[str, int] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     dry_run: bool = False
 
@@ -113,6 +114,7 @@ class RestoreReport:
             "files_adopted": self.files_adopted,
             "bytes_adopted": self.bytes_adopted,
             "files_checked": self.files_checked,
+            "requests": dict(self.requests),
             "warnings": list(self.warnings),
             "seconds": dict(self.seconds),
         }

@@ -102,6 +102,7 @@ class _Restore:
         self._watch = Stopwatch()
         self._counts = _Counts()
         self._warnings: list[str] = []
+        self._requests = engine.requests()
 
     def run(self) -> RestoreReport:
         """All steps."""
@@ -301,6 +302,7 @@ class _Restore:
             files_adopted=self._counts.files_adopted,
             bytes_adopted=self._counts.bytes_adopted,
             files_checked=self._counts.checked,
+            requests=self._engine.requests() - self._requests,
             warnings=tuple(self._warnings),
             dry_run=self._request.dry_run,
         )

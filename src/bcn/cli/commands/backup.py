@@ -18,7 +18,14 @@ from bcn.cli.options import (
     rate_option,
     scope_options,
 )
-from bcn.cli.output import clean, format_bytes, format_count, format_seconds, format_table
+from bcn.cli.output import (
+    clean,
+    format_bytes,
+    format_count,
+    format_requests,
+    format_seconds,
+    format_table,
+)
 from bcn.errors import IncompleteBackupError
 
 if TYPE_CHECKING:
@@ -136,5 +143,6 @@ def _summary(report: BackupReport) -> list[tuple[str, str]]:
         *part,
         ("new", f"{format_bytes(bytes_new)} in {format_count(files_new, 'file')}"),
         ("reused", f"{format_bytes(size_bytes)} in {format_count(files, 'file')}"),
+        *([("asked", format_requests(report.requests))] if report.requests else []),
         ("time", f"{format_seconds(sum(report.seconds.values()))} ({phases})"),
     ]

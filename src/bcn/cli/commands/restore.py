@@ -17,7 +17,14 @@ from bcn.cli.options import (
     pit_option,
     rate_option,
 )
-from bcn.cli.output import clean, format_bytes, format_count, format_seconds, format_table
+from bcn.cli.output import (
+    clean,
+    format_bytes,
+    format_count,
+    format_requests,
+    format_seconds,
+    format_table,
+)
 
 if TYPE_CHECKING:
     from bcn.restore.report import RestoredTable, RestoredView, RestoreReport
@@ -133,6 +140,7 @@ def _lines(report: RestoreReport) -> list[str]:
         f"{verb} {_count(report)} of PIT {report.pit} to catalog {clean(report.catalog)}",
         *(f"from    {line}" for line in _origins(report)),
         f"copied  {_copied(report)}",
+        *([f"asked   {format_requests(report.requests)}"] if report.requests else []),
         f"time    {format_seconds(sum(report.seconds.values()))} ({phases})",
         *(f"warning {clean(text)}" for text in report.warnings),
     ]
