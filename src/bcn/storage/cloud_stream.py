@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # a writer is the storage's own
     from bcn.storage.cloud import CloudStorage
 
 FIRST_BYTES = 4 << 20  # is read before it is known whether the service can copy the object itself
+COPIED_BYTES = 16 << 20  # smaller ones are through before the service has answered
 RANGE_BYTES = 8 << 20
 PART_BYTES = 8 << 20
 IN_FLIGHT = 3
@@ -40,7 +41,9 @@ def open_stream(bucket: Bucket, name: str, place: str) -> CloudReader:
     stat = Stat(first.size_bytes, first.version)
     if first.size_bytes == len(first.data):
         return CloudReader(iter((first.data,)), stat, place)
-    origin = Origin(bucket, name, first.size_bytes, first.tag)
+    origin = None
+    if first.size_bytes >= COPIED_BYTES:
+        origin = Origin(bucket, name, first.size_bytes, first.tag)
     return CloudReader(_read_ahead(bucket, name, first), stat, place, origin)
 
 

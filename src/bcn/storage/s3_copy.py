@@ -13,13 +13,12 @@ from bcn.storage.s3_connection import S3Connection
 MARK = "bcn-write"
 _LARGEST_BYTES = 5 << 30  # one request copies no more; parts would have digests of parts only
 _DIGEST_BYTES = 32
-_CANNOT = {
+_OF_THE_OBJECT = {Kind.MISSING, Kind.EXISTS}  # it was removed or changed meanwhile
+_CANNOT = _OF_THE_OBJECT | {
     Kind.DENIED,
     Kind.CREDENTIALS,
     Kind.EXPIRED,
     Kind.NO_BUCKET,
-    Kind.MISSING,
-    Kind.EXISTS,
     Kind.REGION,
     Kind.UNSUPPORTED,
     Kind.OTHER,
@@ -62,7 +61,8 @@ class S3Copying:
         except Fault as fault:
             if fault.kind not in _CANNOT:
                 raise
-            self._give_up(origin)
+            if fault.kind not in _OF_THE_OBJECT:
+                self._give_up(origin)
             return None
         return self._read_back(origin, name, mark)
 

@@ -1,0 +1,109 @@
+"""Copies by the server itself, with its own digest, and what happens where there is none."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+import pytest
+
+from bcn.engine.transfer import Transfer
+from bcn.errors import KeyExistsError, StorageError
+from bcn.storage.cloud_stream import COPIED_BYTES
+from bcn.storage.open import open_storage
+from bcn.storage.protocol import Storage, StorageSpec
+from bcn.storage.requests import request_counts
+from tests.support.proxy import Refuse, Request, open_proxy
+from tests.support.servers import S3Server
+
+DATA = os.urandom(COPIED_BYTES) + b"end"
+DIGEST = hashlib.sha256(DATA).digest()
+
+
+def _place(server: S3Server, **changes: str) -> Storage:
+    properties = {**server.properties, **changes}
+    return open_storage(StorageSpec(f"s3://{server.make_bucket()}/root", properties))
+
+
+@pytest.fixture(scope="module")
+def source(minio: S3Server) -> Storage:
+    found = _place(minio)
+    with found.open_writer("large file%20") as writer:
+        writer.write(DATA)
+        writer.commit()
+    found.write_once("small", b"x")
+    return found
+
+
+def _copies() -> int:
+    return request_counts().get("copy", 0)
+
+
+def test_within_one_service_the_server_copies(minio: S3Server, source: Storage) -> None:
+    target, before = _place(minio), _copies()
+    copied = Transfer().copy(source, "large file%20", target, "copy")
+    assert _copies() == before + 1
+    assert (copied.size_bytes, copied.sha256) == (len(DATA), DIGEST)
+    stat = source.find_stat("large file%20")
+    assert stat is not None
+    assert copied.version == stat.version
+    assert target.read("copy") == DATA
+
+
+def test_a_small_file_is_not_worth_the_requests(minio: S3Server, source: Storage) -> None:
+    target, before = _place(minio), _copies()
+    assert Transfer().copy(source, "small", target, "copy").size_bytes == 1
+    assert _copies() == before
+
+
+def test_a_taken_key_is_left_alone(minio: S3Server, source: Storage) -> None:
+    target = _place(minio)
+    target.write_once("copy", b"early")
+    with pytest.raises(KeyExistsError):
+        Transfer().copy(source, "large file%20", target, "copy")
+    assert target.read("copy") == b"early"
+
+
+def test_from_another_service_bytes_are_streamed(
+    minio: S3Server, seaweed: S3Server, source: Storage
+) -> None:
+    target, before = _place(seaweed), _copies()
+    assert Transfer().copy(source, "large file%20", target, "copy").sha256 == DIGEST
+    assert _copies() == before
+    assert target.read("copy") == DATA
+
+
+def test_a_server_without_digests_is_asked_once(seaweed: S3Server) -> None:
+    source, target, before = _place(seaweed), _place(seaweed), _copies()
+    source.write_once("large", DATA)
+    for name in ("one", "two"):
+        assert Transfer().copy(source, "large", target, name).sha256 == DIGEST
+    assert _copies() == before + 1
+    assert sorted(target.iter_keys("")) == ["one", "two"]
+
+
+def test_what_the_repository_may_not_read_is_streamed(minio: S3Server, source: Storage) -> None:
+    def refuse(request: Request) -> None:
+        if any(name.lower() == "x-amz-copy-source" for name in request.headers):
+            raise Refuse(403, b"<Error><Code>AccessDenied</Code></Error>")
+
+    with open_proxy(minio.server.address) as proxy:
+        proxy.rule = refuse
+        name = source.bucket.name  # type: ignore[attr-defined]
+        properties = {**minio.properties, "s3.endpoint": proxy.endpoint}
+        reading = open_storage(StorageSpec(f"s3://{name}/root", properties))
+        target = _place(minio, **{"s3.endpoint": proxy.endpoint})
+        before = _copies()
+        assert Transfer().copy(reading, "large file%20", target, "copy").sha256 == DIGEST
+        assert _copies() == before + 1
+
+
+def test_what_changed_since_it_was_opened_is_not_copied(minio: S3Server) -> None:
+    source, target = _place(minio), _place(minio)
+    source.write_once("large", DATA)
+    with source.open_reader("large") as reader:
+        source.replace("large", DATA[::-1])
+        assert target.copy_from(reader, "copy") is None
+        with pytest.raises(StorageError, match="changed"):
+            reader.readinto(memoryview(bytearray(len(DATA))))
+    assert list(target.iter_keys("")) == []
