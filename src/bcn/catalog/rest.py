@@ -7,6 +7,7 @@ Tables are never read into a model, so odd ones pass. Nothing is ever dropped or
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -25,6 +26,8 @@ from bcn.catalog.protocol import (
     strip_slashes,
 )
 from bcn.catalog.rest_client import (
+    BUSY,
+    EXPIRED,
     LIST_VIEWS,
     REGISTER_VIEW,
     WORKERS,
@@ -257,7 +260,7 @@ class RestCatalog:
         try:
             return self._find(*item)
         except RestError as error:
-            if error.status in {401, 419}:
+            if error.status in EXPIRED | BUSY:
                 raise  # nobody is let in any more: that is no fault of the table's
             return Pointer(item[0], "", item[1], fault=str(error))
 
@@ -284,15 +287,8 @@ class RestCatalog:
         """Whether this call made it."""
         if self._find_namespace(namespace) is not None:
             return False
-        try:
-            self._client.post(
-                "namespaces", {"namespace": list(namespace), "properties": dict(properties)}
-            )
-        except RestError as error:
-            if error.status == 409:
-                return False  # another process made it meanwhile
-            raise
-        return True
+        body = {"namespace": list(namespace), "properties": dict(properties)}
+        return self._post("namespaces", body, lambda: self._find_namespace(namespace) is not None)
 
     def _register(self, endpoint: str, table: TableId, metadata_location: str) -> None:
         self._check_holdable(table.namespace)
@@ -300,16 +296,31 @@ class RestCatalog:
         self.load_namespace(table.namespace)
         path = f"{self._client.namespace_path(table.namespace)}/{endpoint}"
         body = {"name": table.name, "metadata-location": metadata_location}
-        try:
-            self._client.post(path, body)
-        except RestError as error:
-            if error.status == 409:
-                raise self._taken(table) from None
-            if error.status < 500 or not self._has(table, metadata_location):
-                raise
-        except CatalogError:
-            if not self._has(table, metadata_location):
-                raise
+        if not self._post(path, body, lambda: self._has(table, metadata_location)):
+            raise self._taken(table)
+
+    def _post(self, path: str, body: Json, is_done: Callable[[], bool]) -> bool:
+        """Whether it was done by us; False if the name was taken.
+
+        A request without an answer may have been done or not: it is looked for, and sent a second
+        time if it was not.
+        """
+        for is_second in (False, True):
+            try:
+                self._client.post(path, body)
+            except RestError as error:
+                if error.status == 409:
+                    return is_second and is_done()
+                if error.status < 500:
+                    raise
+                failure: CatalogError = error
+            except CatalogError as error:
+                failure = error
+            else:
+                return True
+            if is_done():
+                return True
+        raise failure
 
     def _has(self, table: TableId, metadata_location: str) -> bool:
         """Whether a request without an answer did register; the location is like no other."""
@@ -368,9 +379,19 @@ def _cannot_hold(what: str, error: RestError) -> CatalogError:
 
 
 def _at_once(function: Callable[[_Item], _Found], items: Iterable[_Item]) -> list[_Found]:
-    """Results in order; what is not begun is given up when one fails."""
-    pool = ThreadPoolExecutor(WORKERS)
+    """Results in order. When one fails no other is begun."""
+    pool, failed = ThreadPoolExecutor(WORKERS), threading.Event()
+
+    def work(item: _Item) -> _Found:
+        if failed.is_set():
+            raise CatalogError("given up")  # nobody sees it: the first failure is told
+        try:
+            return function(item)
+        except BaseException:
+            failed.set()
+            raise
+
     try:
-        return list(pool.map(function, items))
+        return list(pool.map(work, items))
     finally:
         pool.shutdown(cancel_futures=True)

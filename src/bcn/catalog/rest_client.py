@@ -37,8 +37,8 @@ _FIRST_SECONDS = 8.0  # for the first answer: what is no REST catalog may never 
 _READ_SECONDS = 60.0
 _PATIENCE_SECONDS = 10.0  # a server that answered before may be starting again
 _FIRST_PATIENCE_SECONDS = 1.0
-_BUSY = {429, 502, 503, 504}
-_EXPIRED = {401, 419}
+BUSY = {429, 502, 503, 504}
+EXPIRED = {401, 419}
 _LEGACY_VIEWS = "view-endpoints-supported"
 _NAMESPACE = "/v1/{prefix}/namespaces/{namespace}"
 LIST_VIEWS = f"GET {_NAMESPACE}/views"
@@ -166,11 +166,11 @@ class RestClient:
                 if method != "GET" or _is_final(error) or time.monotonic() + pause > deadline:
                     raise unreachable(self._who(), error) from None
             else:
-                if response.status_code in _EXPIRED and not renewed:
+                if response.status_code in EXPIRED and not renewed:
                     renewed = True
                     if self._auth.renew(response.request):
                         continue
-                is_busy = method == "GET" and response.status_code in _BUSY
+                is_busy = method == "GET" and response.status_code in BUSY
                 if not is_busy or time.monotonic() + pause > deadline:
                     return response
             time.sleep(pause)

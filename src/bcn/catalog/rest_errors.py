@@ -26,7 +26,7 @@ _HINTS = {
 
 
 class RestError(CatalogError):
-    """An answer that says no."""
+    """A REST catalog answers that it does not do what was asked."""
 
     status = 0
     kind = ""
