@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hive_metastore.ttypes import FieldSchema, SerDeInfo, StorageDescriptor, Table
 
+from bcn.catalog.hive import HiveCatalog
 from bcn.catalog.hive_client import parse_addresses
 from bcn.catalog.hive_table import check_columns, hive_type, make_table, make_view
 from bcn.catalog.open import open_catalog
@@ -79,6 +80,22 @@ def test_more_tables_than_one_answer_holds_are_all_read(
     assert [pointer.table.name for pointer in catalog.iter_pointers()] == [
         "t0", "t1", "t2", "t3", "t4",
     ]  # fmt: skip
+
+
+def test_a_database_that_is_dropped_while_it_is_read_is_left_out(
+    hive_metastore: HiveServer, tmp_path: Path
+) -> None:
+    catalog = HiveCatalog(hive_metastore.settings("prod", tmp_path))
+    catalog.create_namespace(("sales",), {})
+    catalog.register(ORDERS, write_metadata(tmp_path / "t"))
+    read = catalog._load_records
+
+    def drop_first(database: str, names: list[str]) -> list[Table]:
+        hive_metastore.empty()
+        return read(database, names)
+
+    catalog._load_records = drop_first  # type: ignore[method-assign]
+    assert list(catalog.iter_pointers()) == []
 
 
 def test_registering_without_a_database_says_so(hive_metastore: HiveServer, tmp_path: Path) -> None:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from typing import TypeVar
 from uuid import UUID, uuid4
 
 from hive_metastore.ThriftHiveMetastore import Client
@@ -51,7 +54,9 @@ from bcn.iceberg.metadata import parse_metadata
 from bcn.model import Json, TableId, check_name, join_names
 from bcn.storage.open import Stores
 
-_BATCH = 300  # records an answer: what Hive's own clients ask for at a time
+_T = TypeVar("_T")
+_BATCH = 100  # records an answer
+_CONNECTIONS = 4  # a metastore asks its database many times a record: several go on at once
 _ATTEMPTS = 3  # to register, where answers are lost
 _MAX_NAME = 128
 _NAME = re.compile(r"[a-z0-9_]+\Z")
@@ -94,12 +99,16 @@ class HiveCatalog:
         return properties
 
     def iter_pointers(self, namespace: tuple[str, ...] | None = None) -> Iterator[Pointer]:
-        """Records in batches, over one connection, ordered here."""
+        """Records in batches, over a few connections at once, ordered here."""
         if namespace is not None:
-            names = [self._load_database(namespace).name]
+            databases = [self._load_database(namespace).name]
         else:
-            names = self._metastore.read(Client.get_all_databases)
-        found = self._metastore.read(lambda client: list(_iter_pointers(client, names)))
+            databases = self._metastore.read(Client.get_all_databases)
+        with ThreadPoolExecutor(_CONNECTIONS) as pool:
+            batches = [batch for found in pool.map(self._batches, databases) for batch in found]
+            records = pool.map(lambda batch: self._load_records(*batch), batches)
+            pointers = map(find_pointer_of, chain.from_iterable(records))
+            found = [pointer for pointer in pointers if pointer is not None]
         yield from sorted(found, key=lambda pointer: pointer.table)
 
     def find_pointer(self, table: TableId) -> Pointer | None:
@@ -240,6 +249,26 @@ class HiveCatalog:
 
     # reading
 
+    def _batches(self, database: str) -> list[tuple[str, list[str]]]:
+        """Names of a database's tables, as many at a time as one answer shall hold."""
+        names = self._read_unless_dropped(database, lambda client: client.get_all_tables(database))
+        return [(database, names[start : start + _BATCH]) for start in range(0, len(names), _BATCH)]
+
+    def _load_records(self, database: str, names: list[str]) -> list[Table]:
+        """Those that are still there."""
+        return self._read_unless_dropped(
+            database, lambda client: client.get_table_objects_by_name(database, names)
+        )
+
+    def _read_unless_dropped(self, database: str, ask: Callable[[Client], list[_T]]) -> list[_T]:
+        """An answer; nothing if the database was dropped since it was listed."""
+        try:
+            return self._metastore.read(ask)
+        except RefusalError:
+            if self._find_database((database,)) is not None:
+                raise
+            return []
+
     def _find_record(self, table: TableId) -> Table | None:
         """The record of that name, in whatever case; None if there is none."""
         if len(table.namespace) != 1 or not all(map(_is_name, (*table.namespace, table.name))):
@@ -299,17 +328,6 @@ class HiveCatalog:
         return NoSuchNamespaceError(
             f"catalog {self.name!r} has no namespace {join_names(namespace)}"
         )
-
-
-def _iter_pointers(client: Client, databases: list[str]) -> Iterator[Pointer]:
-    for database in databases:
-        names = client.get_all_tables(database)
-        for start in range(0, len(names), _BATCH):
-            batch = names[start : start + _BATCH]
-            for record in client.get_table_objects_by_name(database, batch):
-                pointer = find_pointer_of(record)
-                if pointer is not None:
-                    yield pointer
 
 
 def _load_warehouse(client: Client) -> str:
