@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bcn.config.check_report import CheckReport as CheckReport
     from bcn.config.load import load_settings as load_settings
     from bcn.config.settings import Settings as Settings
+    from bcn.config.spark import SparkReport as SparkReport
     from bcn.errors import BcnError as BcnError
     from bcn.maintenance.prune_report import PruneReport as PruneReport
     from bcn.maintenance.repair import RepairReport as RepairReport
@@ -53,6 +54,7 @@ __all__ = [
     "RepairReport",
     "RestoreReport",
     "Settings",
+    "SparkReport",
     "TableId",
     "UnlockReport",
     "UuidPolicy",
@@ -79,6 +81,7 @@ _HOMES = {
     "RepairReport": "bcn.maintenance.repair",
     "RestoreReport": "bcn.restore.report",
     "Settings": "bcn.config.settings",
+    "SparkReport": "bcn.config.spark",
     "TableId": "bcn.model",
     "UnlockReport": "bcn.repository.unlock",
     "UuidPolicy": "bcn.restore.plan",

@@ -7,7 +7,7 @@ that commands which only read start at once.
 
 from __future__ import annotations
 
-from bcn.api.configured import check_config, show_config
+from bcn.api.configured import check_config, show_config, spark_config
 from bcn.api.parts import find_catalog, find_repository, parse_scope
 from bcn.api.reading import describe, diff, list_objects, list_pits, log
 from bcn.api.restoring import restore, verify
@@ -31,6 +31,7 @@ __all__ = [
     "repair",
     "restore",
     "show_config",
+    "spark_config",
     "unlock",
     "verify",
 ]

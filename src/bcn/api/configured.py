@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bcn.config.check_report import CheckReport
     from bcn.config.settings import Settings
     from bcn.config.show import ShowReport
+    from bcn.config.spark import SparkReport
 
 # ruff: noqa: PLC0415  what a function needs is imported when it is called, see the package
 
@@ -32,3 +33,12 @@ def show_config(*, settings: Settings | None = None) -> ShowReport:
     from bcn.config.show import show_settings
 
     return show_settings(settings or own_settings())
+
+
+def spark_config(
+    catalog: str, *, show_secrets: bool = False, settings: Settings | None = None
+) -> SparkReport:
+    """What Spark must be told to open a catalog. Raises UnknownCatalogError, SettingsError."""
+    from bcn.config.spark import report_spark
+
+    return report_spark(settings or own_settings(), catalog, show_secrets=show_secrets)

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bcn.catalog.protocol import CatalogSettings
-from bcn.catalog.spark_stores import file_io, find_aws, hadoop_s3, scheme_of, uses_s3
+from bcn.catalog.spark_stores import (
+    RESOLVING,
+    environment,
+    file_io,
+    find_aws,
+    hadoop_s3,
+    is_remote,
+    scheme_of,
+    uses_s3,
+)
 from bcn.errors import SettingsError
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -38,6 +47,9 @@ _REST = (
     *("prefix", "rest-page-size", "snapshot-loading-mode"),
 )
 _REST_PREFIXES = ("header.", "rest.", "oauth2.")
+# How bcn gets in, and Spark has no setting for, or none that bcn could give it.
+_NOT_TOLD = ("auth.", "ssl.", "s3.role-", "client.role-", "glue.role-")
+_NOT_TOLD_EXACTLY = ("adls.sas-token", "adls.connection-string")
 _DELEGATION = "header.X-Iceberg-Access-Delegation"
 
 
@@ -49,6 +61,17 @@ class SparkSide:
     packages: tuple[str, ...]
     settings: Mapping[str, str] = field(repr=False)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    left_out: tuple[str, ...] = ()  # properties of the section that Spark is not told of
+
+    @property
+    def prefix(self) -> str:
+        """What the catalog's own settings begin with."""
+        return f"spark.sql.catalog.{self.name}."
+
+    @property
+    def excludes(self) -> tuple[str, ...]:
+        """What must not come with the packages."""
+        return (S3A_EXCLUDED,) if set(_S3A) <= set(self.packages) else ()
 
 
 @dataclass(slots=True)
@@ -57,7 +80,7 @@ class _Side:
 
     options: dict[str, str]
     packages: tuple[str, ...] = ()
-    environment: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)  # variables, beside those of the stores
 
 
 def spark_side(settings: CatalogSettings) -> SparkSide:
@@ -72,13 +95,22 @@ def spark_side(settings: CatalogSettings) -> SparkSide:
         raise SettingsError(f"catalog {settings.name!r} has unknown type {settings.type!r}")
     side = make(settings)
     prefix = f"spark.sql.catalog.{name}"
-    options = {f"{prefix}.{key}": value for key, value in side.options.items() if value}
+    options = {f"{prefix}.{key}": value for key, value in _filled(side.options).items()}
     return SparkSide(
         name,
-        (_RUNTIME, *_store_packages(settings.properties), *side.packages),
+        (_RUNTIME, *_store_packages(settings), *side.packages),
         {"spark.sql.extensions": EXTENSIONS, prefix: CATALOG, **options},
-        {key: value for key, value in side.environment.items() if value},
+        _filled({**environment(settings.properties), **side.keys}),
+        tuple(sorted(filter(_is_left_out, settings.properties))),
     )
+
+
+def _filled(values: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in values.items() if value}
+
+
+def _is_left_out(key: str) -> bool:
+    return key.startswith(_NOT_TOLD) or key in _NOT_TOLD_EXACTLY
 
 
 def _hadoop(settings: CatalogSettings) -> _Side:
@@ -86,11 +118,7 @@ def _hadoop(settings: CatalogSettings) -> _Side:
     properties = settings.properties
     options = {"type": "hadoop", "warehouse": properties["warehouse"]}
     options |= {f"hadoop.{key}": value for key, value in hadoop_s3(properties).items()}
-    return _Side(
-        options,
-        _S3A if uses_s3(properties) else (),
-        {"AWS_PROFILE": find_aws(properties, "profile-name")},
-    )
+    return _Side(options, _S3A if uses_s3(properties) else ())
 
 
 def _sql(settings: CatalogSettings) -> _Side:
@@ -124,7 +152,7 @@ def _sql(settings: CatalogSettings) -> _Side:
         "jdbc.password": url.password or "",
         **file_io(properties),
     }
-    return _Side(options, (_DRIVERS[kind],), _s3_environment(properties))
+    return _Side(options, (_DRIVERS[kind],))
 
 
 def _hive(settings: CatalogSettings) -> _Side:
@@ -135,7 +163,7 @@ def _hive(settings: CatalogSettings) -> _Side:
         "warehouse": properties.get("warehouse", ""),
         **file_io(properties),
     }
-    return _Side(options, (), _s3_environment(properties))
+    return _Side(options)
 
 
 def _rest(settings: CatalogSettings) -> _Side:
@@ -146,7 +174,7 @@ def _rest(settings: CatalogSettings) -> _Side:
     options |= {key: value for key, value in properties.items() if key.startswith(_REST_PREFIXES)}
     if not find_aws(properties, "access-key-id"):
         options.setdefault(_DELEGATION, "vended-credentials")
-    return _Side(options, (), _s3_environment(properties))
+    return _Side(options)
 
 
 def _glue(settings: CatalogSettings) -> _Side:
@@ -162,26 +190,23 @@ def _glue(settings: CatalogSettings) -> _Side:
     }
     if region:
         options["client.region"] = region
-    if scheme_of(properties.get("warehouse", "")) in {"", "file"} and "io-impl" not in options:
-        options["io-impl"] = "org.apache.iceberg.io.ResolvingFileIO"  # Glue's default is S3 only
-    environment = {
+    if not is_remote(properties.get("warehouse", "")):
+        options["io-impl"] = RESOLVING  # by itself it takes all files for ones on S3
+    keys = {
         "AWS_ACCESS_KEY_ID": find_aws(properties, "access-key-id", "glue"),
         "AWS_SECRET_ACCESS_KEY": find_aws(properties, "secret-access-key", "glue"),
         "AWS_SESSION_TOKEN": find_aws(properties, "session-token", "glue"),
         "AWS_PROFILE": find_aws(properties, "profile-name", "glue"),
     }
-    return _Side(options, (), environment)
+    return _Side(options, (), _filled(keys))
 
 
-def _s3_environment(properties: Mapping[str, str]) -> dict[str, str]:
-    return {"AWS_PROFILE": find_aws(properties, "profile-name")}
-
-
-def _store_packages(properties: Mapping[str, str]) -> tuple[str, ...]:
+def _store_packages(settings: CatalogSettings) -> tuple[str, ...]:
     """Bundles of the clouds' own libraries, for the stores that a section names."""
+    properties = settings.properties
     scheme = scheme_of(properties.get("warehouse", ""))
     wanted = {
-        _AWS: uses_s3(properties) or any(key.startswith("glue.") for key in properties),
+        _AWS: uses_s3(properties) or settings.type == "glue",
         _GCP: scheme == "gs" or any(key.startswith("gcs.") for key in properties),
         _AZURE: scheme in {"abfs", "abfss", "wasb", "wasbs"}
         or any(key.startswith("adls.") for key in properties),

@@ -10,7 +10,13 @@ _S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _ANONYMOUS = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
 _ANONYMOUS_SDK = "software.amazon.awssdk.auth.credentials.AnonymousCredentialsProvider"
 _S3_SCHEMES = ("s3", "s3a", "s3n")
+_REGION = "us-east-1"
 _KEYS = ("access-key-id", "secret-access-key", "session-token")
+_PROFILE = "org.apache.hadoop.fs.s3a.auth.ProfileAWSCredentialsProvider"
+_GCS = (
+    *("gcs.project-id", "gcs.user-project", "gcs.service.host", "gcs.no-auth"),
+    *("gcs.oauth2.token", "gcs.oauth2.token-expires-at"),
+)
 _ADLS = {
     "adls.account-name": "adls.auth.shared-key.account.name",
     "adls.account-key": "adls.auth.shared-key.account.key",
@@ -40,7 +46,7 @@ def file_io(properties: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     if uses_s3(properties):
         found |= _s3(properties)
-    found |= {key: value for key, value in properties.items() if key.startswith("gcs.")}
+    found |= {key: properties[key] for key in _GCS if key in properties}
     found |= {_ADLS[key]: value for key, value in properties.items() if key in _ADLS}
     found |= {
         key: value
@@ -55,7 +61,7 @@ def file_io(properties: Mapping[str, str]) -> dict[str, str]:
 def _s3(properties: Mapping[str, str]) -> dict[str, str]:
     found = {
         "s3.endpoint": _endpoint(properties),
-        "client.region": find_aws(properties, "region"),
+        "client.region": _region(properties),
         "s3.path-style-access": _path_style(properties),
         **{f"s3.{key}": find_aws(properties, key) for key in _KEYS},
     }
@@ -72,7 +78,7 @@ def hadoop_s3(properties: Mapping[str, str]) -> dict[str, str]:
         "fs.s3.impl": _S3A,
         "fs.s3n.impl": _S3A,
         "fs.s3a.endpoint": _endpoint(properties),
-        "fs.s3a.endpoint.region": find_aws(properties, "region"),
+        "fs.s3a.endpoint.region": _region(properties),
         "fs.s3a.path.style.access": _path_style(properties),
         "fs.s3a.access.key": find_aws(properties, "access-key-id"),
         "fs.s3a.secret.key": find_aws(properties, "secret-access-key"),
@@ -80,7 +86,19 @@ def hadoop_s3(properties: Mapping[str, str]) -> dict[str, str]:
     }
     if find_aws(properties, "anonymous").lower() == "true":
         found["fs.s3a.aws.credentials.provider"] = _ANONYMOUS
+    elif not found["fs.s3a.access.key"] and find_aws(properties, "profile-name"):
+        found["fs.s3a.aws.credentials.provider"] = _PROFILE
     return {key: value for key, value in found.items() if value}
+
+
+def environment(properties: Mapping[str, str]) -> dict[str, str]:
+    """Variables by which the clouds' own libraries find what no setting of Iceberg names."""
+    return {
+        "AWS_PROFILE": find_aws(properties, "profile-name"),
+        "AZURE_TENANT_ID": properties.get("adls.tenant-id", ""),
+        "AZURE_CLIENT_ID": properties.get("adls.client-id", ""),
+        "AZURE_CLIENT_SECRET": properties.get("adls.client-secret", ""),
+    }
 
 
 def find_aws(properties: Mapping[str, str], name: str, service: str = "s3") -> str:
@@ -92,6 +110,11 @@ def find_aws(properties: Mapping[str, str], name: str, service: str = "s3") -> s
 def _endpoint(properties: Mapping[str, str]) -> str:
     endpoint = properties.get("s3.endpoint", "").strip()
     return endpoint if "://" in endpoint or not endpoint else f"http://{endpoint}"
+
+
+def _region(properties: Mapping[str, str]) -> str:
+    """Signatures name one, also where a service has none; that is the one which bcn takes, too."""
+    return find_aws(properties, "region") or (_REGION if properties.get("s3.endpoint") else "")
 
 
 def _path_style(properties: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""`bcn config check` and `bcn config show`."""
+"""`bcn config check`, `bcn config show` and `bcn config spark`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from bcn.cli.output import clean, format_count, format_seconds, format_table
 if TYPE_CHECKING:
     from bcn.config.check_report import CheckedSection, CheckReport, CheckStep
     from bcn.config.show import ShowReport
+    from bcn.config.spark import SparkReport
 
 
 @click.group(short_help="Show the settings, or try them out.")
@@ -43,6 +44,27 @@ def show(app: App) -> None:
     """Print every setting in force and where it comes from; secrets are hidden."""
     report = api.show_config(settings=app.settings)
     app.show(report, _show_lines(report))
+
+
+@config.command()
+@click.argument("name", metavar="CATALOG")
+@click.option("--show-secrets", is_flag=True, help="Print keys and passwords, too.")
+@click.option("--command", "as_command", is_flag=True, help="Print a spark-sql command line.")
+@common_options()
+@pass_app
+def spark(app: App, name: str, show_secrets: bool, as_command: bool) -> None:
+    """Print what Spark must be told to open a catalog, as lines of a spark-defaults.conf.
+
+    With them Spark reads and writes the same tables: those of a source, and restored ones at once.
+    """
+    report = api.spark_config(name, show_secrets=show_secrets, settings=app.settings)
+    app.show(report, [report.command_line()] if as_command else _spark_lines(report))
+    app.warn([f"Spark is not told of {key}: see docs/catalogs.md" for key in report.left_out])
+
+
+def _spark_lines(report: SparkReport) -> list[str]:
+    variables = [f"# needs {key}={value}" for key, value in report.environment.items()]
+    return [*variables, *report.defaults_lines()]
 
 
 def _check_lines(report: CheckReport) -> list[str]:
