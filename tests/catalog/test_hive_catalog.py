@@ -13,8 +13,9 @@ from hive_metastore.ttypes import FieldSchema, SerDeInfo, StorageDescriptor, Tab
 from bcn.catalog.hive import HiveCatalog
 from bcn.catalog.hive_client import parse_addresses
 from bcn.catalog.hive_table import check_columns, hive_type, make_table, make_view
-from bcn.catalog.open import open_catalog
+from bcn.catalog.open import CATALOG_TYPES, open_catalog
 from bcn.catalog.protocol import CatalogSettings, Pointer
+from bcn.config.load import load_settings
 from bcn.errors import (
     CatalogError,
     NoSuchNamespaceError,
@@ -27,6 +28,7 @@ from tests.support.hive import HiveServer
 from tests.support.rigs import table_document, view_document, write_metadata
 
 ORDERS = TableId(("sales",), "orders")
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def hive_table(database: str, name: str, **parameters: str) -> Table:
@@ -260,9 +262,32 @@ def test_kerberos_without_its_library_is_refused_with_the_packages_name() -> Non
     assert "pip install" in caught.value.hint
 
 
+def test_the_example_of_the_documentation_works(hive_metastore: HiveServer, tmp_path: Path) -> None:
+    text = (DOCS / "catalogs.md").read_text().partition("```toml hive\n")[2].partition("```")[0]
+    (tmp_path / "bcn.toml").write_text(text)
+    written = load_settings(None, {}, tmp_path).catalog("lake")
+    assert open_catalog(written).public_properties() == {
+        "type": "hive",
+        "uri": "thrift://metastore-1:9083,thrift://metastore-2:9083",
+        "warehouse": "s3://lake/warehouse",
+    }
+    variables = {"BCN_CATALOGS__LAKE__URI": f"thrift://127.0.0.1:1,{hive_metastore.uri}"}
+    catalog = open_catalog(load_settings(None, variables, tmp_path).catalog("lake"))
+    assert list(catalog.iter_namespaces()) == [("default",)]
+    assert catalog.default_location(ORDERS) == "s3://lake/warehouse/sales.db/orders"
+
+
+def test_every_key_is_documented() -> None:
+    page = (
+        (DOCS / "catalogs.md").read_text().partition("## Hive Metastore")[2].partition("\n## ")[0]
+    )
+    known = set(CATALOG_TYPES["hive"].known) - {"name"}
+    assert [key for key in sorted(known) if f"`{key}`" not in page] == []
+
+
 def test_hive_is_imported_only_when_it_is_picked() -> None:
     code = (
-        "import sys; from bcn.catalog.open import open_catalog;"
+        "import sys; from bcn.catalog.open import CATALOG_TYPES, open_catalog;"
         " from bcn.catalog.protocol import CatalogSettings;"
         " open_catalog(CatalogSettings('c', 'hadoop', {'warehouse': '/x'}));"
         " sys.exit('thrift' in sys.modules)"

@@ -163,7 +163,10 @@ class Front:
     def __init__(self, port: int, own_port: int = 0) -> None:
         self._port = port
         self.lose_next = b""  # the answer to the next request with these bytes is lost
+        self.hold_next = b""  # the next request with these bytes is done right before the one after
         self.lost = 0
+        self.requests: list[bytes] = []
+        self._held: tuple[socket.socket, bytes] | None = None
         self._server = socket.create_server(("127.0.0.1", own_port))
         self.own_port = self._server.getsockname()[1]
         self.uri = f"thrift://127.0.0.1:{self.own_port}"
@@ -183,6 +186,12 @@ class Front:
     def _relay(self, near: socket.socket) -> None:
         with near, suppress(OSError), socket.create_connection(("127.0.0.1", self._port)) as far:
             while request := near.recv(1 << 16):
+                self.requests.append(request)
+                if self.hold_next and self.hold_next in request:
+                    if self._held is None:
+                        self._held = far.dup(), request
+                        return
+                    self._release()
                 far.sendall(request)
                 answer = far.recv(1 << 16)
                 if self.lose_next and self.lose_next in request:
@@ -190,6 +199,14 @@ class Front:
                     self.lost += 1
                     return
                 near.sendall(answer)
+
+    def _release(self) -> None:
+        assert self._held is not None
+        far, request = self._held
+        with far:
+            far.sendall(request)
+            far.recv(1 << 16)
+        self.hold_next = b""
 
 
 @pytest.fixture
@@ -208,11 +225,24 @@ def test_a_register_whose_answer_is_lost_is_looked_up_and_not_done_twice(
     front.lose_next = b"create_table"
     catalog.register(ORDERS, location)
     assert front.lost == 1
+    assert sum(b"create_table" in request for request in front.requests) == 1
     assert catalog.find_pointer(ORDERS) == Pointer(ORDERS, location, "table")
     front.lose_next = b"create_table"
     with pytest.raises(TargetExistsError):
         catalog.register(ORDERS, write_metadata(tmp_path / "t", "00002-other"))
     assert front.lost == 2
+
+
+def test_a_register_that_is_done_late_is_ours_and_not_anothers(
+    hive_metastore: HiveServer, front: Front, tmp_path: Path
+) -> None:
+    catalog = open_catalog(hive_metastore.settings("prod", tmp_path, uri=front.uri))
+    catalog.create_namespace(("sales",), {})
+    location = write_metadata(tmp_path / "t")
+    front.hold_next = b"create_table"
+    catalog.register(ORDERS, location)
+    assert sum(b"create_table" in request for request in front.requests) == 2
+    assert catalog.find_pointer(ORDERS) == Pointer(ORDERS, location, "table")
 
 
 def test_a_question_whose_answer_is_lost_is_asked_again(
