@@ -15,6 +15,7 @@ import pytest
 from bcn.errors import KeyExistsError, MissingKeyError, StorageError
 from bcn.storage.open import open_storage
 from bcn.storage.protocol import CHUNK_BYTES, Storage, StorageSpec
+from tests.support.azurite import AzureServer
 from tests.support.gcs import GcsServer
 from tests.support.servers import S3Server
 
@@ -25,7 +26,7 @@ def buckets() -> dict[str, str]:
     return {}
 
 
-@pytest.fixture(params=["file", "seaweed", "minio", "gcs"])
+@pytest.fixture(params=["file", "seaweed", "minio", "gcs", "azurite"])
 def kind(request: pytest.FixtureRequest) -> str:
     """A place of each kind; other kinds of storage join here."""
     return str(request.param)
@@ -37,7 +38,7 @@ def spec(
 ) -> StorageSpec:
     if kind == "file":
         return StorageSpec(f"file://{tmp_path}/store")
-    server: S3Server | GcsServer = request.getfixturevalue(kind)
+    server: S3Server | GcsServer | AzureServer = request.getfixturevalue(kind)
     if kind not in buckets:
         buckets[kind] = server.location(server.make_bucket())
     return StorageSpec(f"{buckets[kind]}/{uuid.uuid4()}/store", server.properties)
@@ -211,13 +212,15 @@ def test_flushing_returns(storage: Storage) -> None:
     storage.flush()
 
 
-# Object stores know UTF-8 only; SeaweedFS takes a back slash for a slash, Google no line ends.
+# Object stores know UTF-8 only; SeaweedFS and Azure take a back slash for a
+# slash; Google has no line ends in names, Azure no control characters.
 NOT_UTF_8, BACK_SLASH = "not utf-8 \udcff\udc80", "back\\slash"
 CONTROLS = "new\nline\ttab"
 UNKNOWN = {
     "minio": {NOT_UTF_8},
     "seaweed": {NOT_UTF_8, BACK_SLASH},
     "gcs": {NOT_UTF_8, CONTROLS},
+    "azurite": {NOT_UTF_8, CONTROLS, BACK_SLASH},
 }
 
 
@@ -278,7 +281,7 @@ def _race(spec: StorageSpec, name: bytes, barrier: threading.Barrier, wins: list
 
 
 # SeaweedFS lets writers that race wait for two seconds.
-TURNS = {"file": 20, "minio": 20, "seaweed": 2, "gcs": 20}
+TURNS = {"file": 20, "minio": 20, "seaweed": 2, "gcs": 20, "azurite": 10}
 
 
 def test_of_many_writers_that_race_one_wins(spec: StorageSpec, kind: str) -> None:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import pytest
+
+from bcn.errors import StorageError
+from bcn.model import TableId
+from bcn.repository.repository import Scope
+from bcn.storage.cloud_stream import PART_BYTES
+from bcn.storage.open import open_storage
+from bcn.storage.protocol import Storage, StorageSpec
 from tests.support.compare.paths import MIRRORS
+from tests.support.s3 import CloudProduct, add_twins, differences, sql_catalog
+from tests.support.small import InProcess
+
+# Two full parts and a last one.
+LARGE = bytes(range(256)) * ((2 * PART_BYTES + (768 << 10)) // 256) + b"the end"
 
 
 class CloudServer(Protocol):
@@ -69,3 +83,64 @@ def mirrored_cloud(server: CloudServer, folder: Path) -> Iterator[CloudMirror]:
         yield place
     finally:
         del MIRRORS[place.location]
+
+
+def write_large(storage: Storage, data: bytes = LARGE) -> None:
+    with storage.open_writer("large") as writer:
+        writer.write(data)
+        writer.commit()
+
+
+OPERATIONS: dict[str, Callable[[Storage], object]] = {
+    "read": lambda storage: storage.read("key"),
+    "stream": lambda storage: storage.open_reader("key"),
+    "look": lambda storage: storage.find_stat("key"),
+    "list": lambda storage: next(storage.iter_keys(""), None),
+    "write": lambda storage: storage.write_once("key", b"x"),
+    "write large": write_large,
+    "delete": lambda storage: storage.delete("key"),
+}
+
+
+def fails(operation: Callable[[], object], secrets: Sequence[str]) -> StorageError:
+    """The error, after what all errors have in common was looked at."""
+    started = time.monotonic()
+    with pytest.raises(StorageError) as caught:
+        operation()
+    assert time.monotonic() - started < 15
+    assert "\n" not in str(caught.value)
+    assert not [word for word in secrets if word in str(caught.value) + caught.value.hint]
+    assert caught.value.exit_code == 15
+    return caught.value
+
+
+def check_round_trip(mirror: CloudMirror, folder: Path, secrets: Sequence[str]) -> None:
+    """Two tables, their repository in another bucket: there twice, back with the source gone."""
+    server = mirror.server
+    place, properties = f"{mirror.location}/warehouse", server.properties
+    repository = StorageSpec(
+        f"{server.location(server.make_bucket())}/backups/repository", properties
+    )
+    places = {"source": place, "target": f"{mirror.location}/restored"}
+    catalogs = {
+        name: sql_catalog(name, folder / f"{name}.db", where, properties)
+        for name, where in places.items()
+    }
+    product = CloudProduct(Path(), catalogs, InProcess(), repository)
+    tables = add_twins(product, "source", place)
+    mirror.upload()
+    first, second = product.backup(Scope("source")), product.backup()
+    assert first.files_copied > 10
+    assert second.files_copied == 0
+    mirror.empty()
+    report = product.restore(target_catalog="target")
+    names = {TableId(("db",), "two"), TableId(("db",), "three")}
+    assert {table.table for table in report.tables} == names
+    mirror.download()
+    assert differences(tables, report) == []
+    assert all(key.startswith("restored/db/") for key in server.keys(mirror.bucket))
+    storage = open_storage(repository)
+    stored = {key: storage.read(key) for key in storage.iter_keys("")}
+    assert len(stored) > 20
+    assert not [key for key, data in stored.items() for word in secrets if word.encode() in data]
+    assert not [word for word in secrets if word in repr((product.spec, catalogs))]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,12 +18,14 @@ from typing import Any
 import boto3
 import pytest
 
+from bcn.stack.azurite import fetch_azurite, start_azurite
 from bcn.stack.gcs import fetch_gcs, start_gcs
 from bcn.stack.hive import fetch_hive, start_hive
 from bcn.stack.minio import fetch_minio, start_minio
-from bcn.stack.process import Server
+from bcn.stack.process import Server, free_port, start_server
 from bcn.stack.rest import fetch_rest, start_rest
 from bcn.stack.seaweed import start_seaweed
+from tests.support.azurite import ACCOUNT, KEY, AzureServer
 from tests.support.gcs import GcsServer
 from tests.support.glue import GlueServer, start_glue
 from tests.support.hive import HiveServer
@@ -36,6 +39,7 @@ FETCHERS: tuple[Callable[[], object], ...] = (
     fetch_rest,
     fetch_hive,
     fetch_gcs,
+    fetch_azurite,
     fetch_postgres,
 )
 ACCESS_KEY, SECRET_KEY = "bcn-tests", "bcn-tests-secret"
@@ -102,6 +106,21 @@ def seaweed() -> Iterator[S3Server]:
 
 
 @pytest.fixture(scope="session")
+def rclone() -> Iterator[S3Server]:
+    """An S3 server that ignores conditions."""
+    with server_folder() as folder:
+        port, program = free_port(), Path(sys.executable).parent / "rclone"
+        (folder / "objects").mkdir()
+        command = (
+            *(str(program), "serve", "s3", "--addr", f"127.0.0.1:{port}"),
+            *("--auth-key", f"{ACCESS_KEY},{SECRET_KEY}", str(folder / "objects")),
+        )
+        server = start_server("rclone", command, port, folder)
+        yield S3Server(server)
+        server.stop()
+
+
+@pytest.fixture(scope="session")
 def minio() -> Iterator[S3Server]:
     with server_folder() as folder:
         server = start_minio(folder, ACCESS_KEY, SECRET_KEY)
@@ -114,6 +133,14 @@ def gcs() -> Iterator[GcsServer]:
     with server_folder() as folder:
         server = start_gcs(folder)
         yield GcsServer(server)
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[AzureServer]:
+    with server_folder() as folder:
+        server = start_azurite(folder, ACCOUNT, KEY)
+        yield AzureServer(server)
         server.stop()
 
 

@@ -32,7 +32,7 @@ def fetch_jars(name: str, ivy: str) -> Path:
     home = servers_home() / name
     if home.is_dir():
         return home
-    servers_home().mkdir(parents=True, exist_ok=True)
+    _make(servers_home())
     with tempfile.TemporaryDirectory(dir=servers_home()) as folder:
         document = Path(folder) / "ivy.xml"
         document.write_text(ivy)
@@ -55,12 +55,36 @@ def fetch_go(name: str, package: str, version: str) -> Path:
     program = servers_home() / "bin" / name
     if program.is_file():
         return program
-    program.parent.mkdir(parents=True, exist_ok=True)
+    _make(program.parent)
     with tempfile.TemporaryDirectory(dir=servers_home()) as folder:
         environ = {**os.environ, "GOBIN": folder, "CGO_ENABLED": "0"}
         _run(["go", "install", f"{package}@{version}"], name, environ)
         _move_in(Path(folder) / name, program)
     return program
+
+
+def fetch_npm(name: str, version: str) -> Path:
+    """The folder with a Node package and all that it needs, fetched if it is not there yet."""
+    home = servers_home() / name
+    if home.is_dir():
+        return home
+    _make(servers_home())
+    with tempfile.TemporaryDirectory(dir=servers_home()) as folder:
+        options = ("--no-audit", "--no-fund", "--ignore-scripts", "--no-package-lock")
+        new = Path(folder) / name
+        _run(["npm", "install", "--prefix", str(new), *options, f"{name}@{version}"], name)
+        _move_in(new, home)
+    return home
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ServerError(
+            f"cannot make {folder}: {(error.strerror or str(error)).lower()}",
+            hint="install bcn into a Python environment of your own, see 'python -m venv'",
+        ) from None
 
 
 def _move_in(new: Path, place: Path) -> None:

@@ -173,6 +173,7 @@ _KINDS_BY_STATUS: Mapping[int, Kind] = {
     507: Kind.FULL,
 }
 _SERVER_STATUS = 500
+_NOT_AUTHENTICATED = "Server failed to authenticate"  # Azure has more codes for it than one
 
 
 class Fault(Exception):  # noqa: N818  inside storage only; what callers see are errors
@@ -208,6 +209,8 @@ def fault_by_answer(status: int | None, code: str, message: str = "") -> Fault:
         kind = _KINDS_BY_STATUS.get(status or 0, Kind.OTHER)
         if kind is Kind.OTHER and (status or 0) >= _SERVER_STATUS:
             kind = Kind.SERVER
+    if message.startswith(_NOT_AUTHENTICATED):
+        kind = Kind.CREDENTIALS
     known = kind in {Kind.MISSING, Kind.EXISTS}
     words = (
         "" if known else ": ".join(word for word in (code or str(status or ""), message) if word)

@@ -137,10 +137,18 @@ class HttpConnection(Generic[Store]):
             raise self._read_fault(reply)
         return reply
 
-    def ask_many(self, calls: Sequence[Call]) -> None:
-        """Requests whose answers nobody needs, some at a time."""
+    def ask_many(self, calls: Sequence[Call], but: Kind | None = None) -> None:
+        """Requests whose answers nobody needs, some at a time; one kind of fault is none here."""
+
+        def ask(call: Call) -> None:
+            try:
+                self.ask(call)
+            except Fault as fault:
+                if fault.kind is not but:
+                    raise
+
         with ThreadPoolExecutor(min(_DELETES, len(calls) or 1)) as threads:
-            for _ in threads.map(self.ask, calls):
+            for _ in threads.map(ask, calls):
                 pass
 
     def _take_session(self) -> requests.Session:

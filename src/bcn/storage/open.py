@@ -53,6 +53,19 @@ class _Gcs:
         return _open_cloud(GcsBucket, self.split(spec.location), spec.properties, renew)
 
 
+class _Azure:
+    """The schemes of Hadoop's two drivers, and `az`; all name a container, most an account, too."""
+
+    def split(self, location: str) -> tuple[str, str]:
+        place, _, key = location.partition("://")[2].partition("/")
+        return f"az://{place}", key
+
+    def open(self, spec: StorageSpec, renew: Renew | None) -> Storage:
+        from bcn.storage.azure import AzureBucket  # noqa: PLC0415  a factory imports what it picked
+
+        return _open_cloud(AzureBucket, self.split(spec.location), spec.properties, renew)
+
+
 def _open_cloud(
     kind: Callable[[str, dict[str, str]], Bucket],
     parts: tuple[str, str],
@@ -74,6 +87,7 @@ def _open_cloud(
 _SERVICES: Mapping[str, _Service] = {
     **dict.fromkeys(("s3", "s3a", "s3n"), _S3()),
     **dict.fromkeys(("gs", "gcs"), _Gcs()),
+    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs", "az", "azure"), _Azure()),
 }
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://[^/]")
 _GRANT_SECONDS = 240.0  # what is left of a grant must last for a file
@@ -149,6 +163,7 @@ def canonical_location(location: str) -> str:
     if service is None:
         return os.path.realpath(local_path(location))
     place, key = service.split(location)
+    place = place.partition("@")[0]  # an account that one of two spellings may leave out
     return f"{place}/{_SLASHES.sub('/', key).strip('/')}".rstrip("/")
 
 
