@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from bcn.catalog.spark_side import SparkSide
 from bcn.engine.spark import Engine, EngineError
-
-_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 
 class SparkReader:
-    """Tables of a SQL catalog in a SQLite file, read by Spark. Each failure is an EngineError."""
+    """Tables of a catalog, read by Spark. Each failure is an EngineError."""
 
-    def __init__(self, engine: Engine, name: str, db_path: str, warehouse: str) -> None:
+    def __init__(self, engine: Engine, side: SparkSide) -> None:
         from pyspark.sql import SparkSession  # noqa: PLC0415  costs a second: only when tables are read
 
         self._session: Any = SparkSession(engine.context)
-        self._name = name
-        prefix = f"spark.sql.catalog.{name}"
-        self._properties = {
-            prefix: _CATALOG,
-            f"{prefix}.type": "jdbc",
-            f"{prefix}.uri": f"jdbc:sqlite:{db_path}",
-            f"{prefix}.jdbc.schema-version": "V1",
-            f"{prefix}.warehouse": warehouse,
-            f"{prefix}.cache-enabled": "false",
+        self._name = side.name
+        # What a session takes only when it starts is no part of the catalog's own settings.
+        own = {
+            key: value for key, value in side.settings.items() if f"{key}.".startswith(side.prefix)
         }
+        self._properties = {**own, f"{side.prefix}cache-enabled": "false"}
         for key, value in self._properties.items():
             self._session.conf.set(key, value)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bcn.catalog.open import open_catalog
 from bcn.catalog.protocol import CatalogSettings
+from bcn.catalog.spark_side import spark_side
 from bcn.catalog.static import StaticReader
 from bcn.engine.reading import SparkReader
 from bcn.engine.spark import Engine
@@ -62,7 +63,7 @@ class Rehearsal:
             "sql",
             {"uri": f"sqlite:///{db_path}", "warehouse": str(self._warehouse)},
         )
-        self._spark = SparkReader(engine, self._catalog, db_path, str(self._warehouse))
+        self._spark = SparkReader(engine, spark_side(self._settings))
 
     def close(self) -> None:
         """Nothing more will be read."""
