@@ -246,6 +246,7 @@ def test_addresses_have_a_port_unless_it_is_the_usual_one() -> None:
         "thrift://a:9083,",
         "thrift:/host:9083",
         "thrift://host:9083/path",
+        "thrift://ada:pa55word@host:9083",
     ],
 )
 def test_what_is_no_thrift_address_is_refused(uri: str) -> None:
@@ -253,6 +254,7 @@ def test_what_is_no_thrift_address_is_refused(uri: str) -> None:
         open_catalog(CatalogSettings("prod", "hive", {"uri": uri}))
     assert "thrift://host:9083" in caught.value.hint
     assert caught.value.exit_code == 14
+    assert "pa55word" not in str(caught.value)
 
 
 def test_kerberos_without_its_library_is_refused_with_the_packages_name() -> None:

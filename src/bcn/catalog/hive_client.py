@@ -34,7 +34,7 @@ from bcn.catalog.hive_diagnosis import (
     diagnose,
     reason_of,
 )
-from bcn.catalog.protocol import CatalogSettings
+from bcn.catalog.protocol import CatalogSettings, public_location
 from bcn.errors import CatalogError, SettingsError
 
 _T = TypeVar("_T")
@@ -78,8 +78,9 @@ def parse_addresses(name: str, uri: str) -> tuple[Address, ...]:
         match = _ADDRESS.match(text.strip())
         port = int(match["port"] or _DEFAULT_PORT) if match else 0
         if match is None or not 0 < port < 1 << 16:
+            shown = public_location(text.strip())
             raise CatalogError(
-                f"catalog {name!r}: 'uri' is not the address of a Hive Metastore: {text.strip()!r}",
+                f"catalog {name!r}: 'uri' is not the address of a Hive Metastore: {shown!r}",
                 hint="write thrift://host:9083, several of them separated by commas",
             )
         found.append(Address(match["host"].strip("[]"), port))
