@@ -17,6 +17,7 @@ from bcn.errors import (
     DamagedRepositoryError,
     KeyExistsError,
     LeaseLostError,
+    MissingKeyError,
     RepositoryLockedError,
     StorageError,
     UsageError,
@@ -122,9 +123,11 @@ def leased_pits(storage: Storage) -> Iterator[PitId]:
 def _create(storage: Storage, key: str, data: bytes) -> bool:
     """Whether the key now holds our bytes; a store may report our own write as somebody else's."""
     try:
-        storage.write_once(key, data)
+        storage.claim(key, data)
     except KeyExistsError:
-        return storage.read(key) == data
+        with suppress(MissingKeyError):  # whoever was let in has yet to write
+            return storage.read(key) == data
+        return False
     return True
 
 
@@ -145,6 +148,7 @@ class Lessor:
         self._monotonic = monotonic
         self._sleep = sleep
         self._seen: int | None = None
+        self._caveats_told = False
         self.me = this_process()
 
     def wait_until_free(self, wait_seconds: float, say: Callable[[str], None]) -> int | None:
@@ -153,6 +157,7 @@ class Lessor:
         An owner whose heart beats keeps it: RepositoryLockedError after `wait_seconds`. One that is
         dead, or silent for a whole TTL of ours to watch, is marked as abandoned.
         """
+        self._tell_caveats(say)
         deadline = self._monotonic() + wait_seconds
         while True:
             self._seen = highest_lease(self._storage)
@@ -163,6 +168,12 @@ class Lessor:
             if self._watch(held, deadline):
                 self.abandon(held)
                 return held.number
+
+    def _tell_caveats(self, say: Callable[[str], None]) -> None:
+        if not self._caveats_told:
+            for line in self._storage.caveats():
+                say(line)
+        self._caveats_told = True
 
     def _watch(self, held: Lease, deadline: float) -> bool:
         """True if the owner is gone, False if it released; raises when the wait is over."""
@@ -219,7 +230,7 @@ class Lessor:
             "at": iso(self._now()),
         }
         with suppress(KeyExistsError):  # it published just before, or another watcher was quicker
-            self._storage.write_once(held.commit_key, render_document(marker))
+            self._storage.claim(held.commit_key, render_document(marker))
 
     def release(self, number: int, outcome: str) -> None:
         """Mark a lease as free."""

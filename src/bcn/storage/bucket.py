@@ -78,6 +78,14 @@ class Upload(Protocol):
 
 
 @runtime_checkable
+class Doubtful(Protocol):
+    """A bucket of a service that some speak without all of its promises."""
+
+    def is_exclusive(self, name: str) -> bool:
+        """Whether only one of many that make an object at once is told that it did."""
+
+
+@runtime_checkable
 class Copying(Protocol):
     """A bucket whose service copies objects and tells their SHA-256."""
 

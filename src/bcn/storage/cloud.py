@@ -12,7 +12,8 @@ from itertools import chain, islice
 from typing import TypeVar
 
 from bcn.errors import KeyExistsError, StorageError
-from bcn.storage.bucket import Bucket, Buffer, Copying, Listed, Upload
+from bcn.storage.bucket import Bucket, Buffer, Copying, Doubtful, Listed, Upload
+from bcn.storage.claim import claim
 from bcn.storage.cloud_stream import CloudReader, CloudWriter, open_stream
 from bcn.storage.fault import Fault, Kind
 from bcn.storage.local import TEMPORARY_PREFIX
@@ -161,6 +162,27 @@ class CloudStorage:
     def write_once(self, key: str, data: bytes) -> None:
         """Store `data`; what an object store has answered for is safe."""
         self.create(self.name_of(key), data)
+
+    def claim(self, key: str, data: bytes) -> None:
+        """By the store's word where it keeps it, else by claims and some seconds of waiting."""
+        name = self.name_of(key)
+        if self.attempt("write", name, lambda: self._is_exclusive(name)):
+            self.create(name, data)
+        else:
+            mark = secrets.token_hex(16)
+            self.attempt("write", name, lambda: claim(self.bucket, name, data, mark))
+
+    def _is_exclusive(self, name: str) -> bool:
+        return not isinstance(self.bucket, Doubtful) or self.bucket.is_exclusive(name)
+
+    def caveats(self) -> tuple[str, ...]:
+        """Whether the store heeds conditions."""
+        name = self.name_of("")
+        if self.attempt("write", name, lambda: self._is_exclusive(name)):
+            return ()
+        place = self.describe(name)
+        told = f"{place} has no conditional writes: a lease takes some seconds there, and two"
+        return (f"{told} writers are kept apart only while the server answers quickly",)
 
     def create(self, name: str, data: Buffer) -> None:
         """Store an object that must be new. Raises KeyExistsError."""

@@ -114,6 +114,14 @@ class LocalStorage:
         for folder in folders:
             self._sync_folder(folder)
 
+    def claim(self, key: str, data: bytes) -> None:
+        """link(2) lets only one win."""
+        self.write_once(key, data)
+
+    def caveats(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
     def replace(self, key: str, data: bytes) -> None:
         """Store `data` in place of what was there, by rename(2)."""
         path = self._path(key)

@@ -100,6 +100,16 @@ class Storage(Protocol):
     def write_once(self, key: str, data: bytes) -> None:
         """Store and flush `data`, whole or not at all. Raises KeyExistsError."""
 
+    def claim(self, key: str, data: bytes) -> None:
+        """As `write_once`, for keys that processes race for: one wins, on every kind of store.
+
+        It may take some seconds where a store has no conditional writes; there, of two that write a
+        key by `write_once` at the same moment, both may be told that it was theirs.
+        """
+
+    def caveats(self) -> tuple[str, ...]:
+        """What somebody who writes here should know, a line each; the store may be tried out."""
+
     def replace(self, key: str, data: bytes) -> None:
         """Store `data` in place of what was there; readers see the old bytes or the new.
 

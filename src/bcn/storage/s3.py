@@ -18,6 +18,7 @@ from obstore.store import S3Store
 
 from bcn.storage.bucket import Buffer, Facts, Listed, Origin, Piece, Range, UnfinishedUpload
 from bcn.storage.fault import Fault, Kind, fault_by_answer, fault_by_text
+from bcn.storage.s3_conditions import Conditions
 from bcn.storage.s3_connection import S3Connection
 from bcn.storage.s3_copy import MARK, S3Copying, mark_of
 from bcn.storage.s3_settings import S3Settings
@@ -45,6 +46,7 @@ class S3Bucket:
         self.connection = S3Connection(settings)
         self._ask, self._move = self.connection.ask, self.connection.move
         self._copying = S3Copying(self.connection)
+        self.conditions = Conditions(self, is_known=settings.endpoint is None)
 
     # reading
 
@@ -166,8 +168,19 @@ class S3Bucket:
 
     # writing
 
+    def is_exclusive(self, name: str) -> bool:
+        """Whether the server itself lets only one of many make an object."""
+        return self.conditions.are_heeded(name)
+
     def put(self, name: str, data: Buffer, mark: str, *, create_only: bool) -> None:
         """Store an object."""
+        if create_only:
+            self.conditions.create(name, mark, partial(self.put_raw, name, data, mark))
+        else:
+            self.put_raw(name, data, mark, create_only=False)
+
+    def put_raw(self, name: str, data: Buffer, mark: str, *, create_only: bool) -> None:
+        """Store an object, with a condition that the server may ignore."""
         if is_odd(name):
             more = {"IfNoneMatch": "*"} if create_only else {}
             self._ask("put", "put_object", Key=name, Body=data, Metadata={MARK: mark}, **more)
@@ -239,12 +252,17 @@ class S3Bucket:
         return S3Upload(self, name, answer["UploadId"], mark)
 
     def iter_uploads(self, prefix: str) -> Iterator[UnfinishedUpload]:
-        """Uploads that were begun and not ended."""
+        """Uploads that were begun and not ended; none where they are not told."""
         more: dict[str, Any] = {}
         while True:
-            answer = self._ask(
-                "list", "list_multipart_uploads", Prefix=prefix, EncodingType="url", **more
-            )
+            try:
+                answer = self._ask(
+                    "list", "list_multipart_uploads", Prefix=prefix, EncodingType="url", **more
+                )
+            except Fault as fault:
+                if fault.kind not in {Kind.NO_UPLOAD, Kind.UNSUPPORTED, Kind.DENIED}:
+                    raise
+                return
             for item in answer.get("Uploads", ()):
                 started = item["Initiated"].timestamp()
                 yield UnfinishedUpload(unquote_plus(item["Key"]), item["UploadId"], started)
@@ -297,6 +315,13 @@ class S3Upload:
 
     def finish(self, *, create_only: bool) -> None:
         """Make the object appear."""
+        if create_only:
+            conditions = self._bucket.conditions
+            conditions.create(self._name, self._mark, self._finish)
+        else:
+            self._finish(create_only=False)
+
+    def _finish(self, *, create_only: bool) -> None:
         parts = [{"PartNumber": number, "ETag": tag} for number, tag in sorted(self._tags.items())]
         more = {"IfNoneMatch": "*"} if create_only else {}
         self._bucket.connection.ask(
