@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import pytest
@@ -16,11 +13,11 @@ import pytest
 from bcn.backup.run import BackupRequest, run_backup
 from bcn.engine.spark import Engine, SparkSettings
 from bcn.errors import RepositoryLockedError
-from bcn.model import PitId, TableId
-from bcn.repository.lease import LeaseSettings, Lessor
+from bcn.model import TableId
 from bcn.repository.repository import Scope, create_repository, open_repository
 from bcn.storage.open import open_storage
 from bcn.storage.protocol import StorageSpec
+from tests.support.lease_race import race_for_lease
 from tests.support.s3 import (
     CloudProduct,
     Mirrored,
@@ -145,40 +142,11 @@ def test_a_second_writer_is_locked_out_while_the_first_works(
     assert len(open_repository(bucket).pit_ids()) == 1
 
 
-def _take(spec: StorageSpec, number: int, start: Barrier, end: Barrier) -> None:
-    """Exit code 0 for the one who got the lease, 11 for the others."""
-    lessor = Lessor(open_storage(spec), LeaseSettings(), partial(datetime.now, UTC))
-    lessor.wait_until_free(0.0, lambda _: None)
-    pit = PitId.parse(f"20260101T00000{number}.000000Z")
-    start.wait(timeout=60)
-    try:
-        with lessor.hold(pit, f"pit-{number}", None) as lease:
-            end.wait(timeout=60)
-            lease.publish(b"done")
-    except RepositoryLockedError as error:
-        end.wait(timeout=60)
-        sys.exit(error.exit_code)
-
-
-@pytest.mark.parametrize("server", ["minio", "seaweed"])
-def test_of_processes_that_race_for_the_lease_one_wins(
-    server: str, request: pytest.FixtureRequest
-) -> None:
-    found: S3Server = request.getfixturevalue(server)
-    spec = StorageSpec(f"s3://{found.make_bucket()}/repository", found.properties)
-    context = multiprocessing.get_context("spawn")
-    start, end = context.Barrier(3), context.Barrier(3)
-    processes = [
-        context.Process(target=_take, args=(spec, number, start, end)) for number in range(3)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(timeout=90)
-    assert sorted(process.exitcode or 0 for process in processes) == [0, 11, 11]
-    storage = open_storage(spec)
-    winner = [process.exitcode for process in processes].index(0)
-    assert [key for key in storage.iter_keys("") if key.startswith("pit-")] == [f"pit-{winner}"]
+def test_of_processes_that_race_for_the_lease_one_wins(bucket: StorageSpec) -> None:
+    codes = race_for_lease(bucket, 3)
+    assert sorted(codes) == [0, 11, 11]
+    found = [key for key in open_storage(bucket).iter_keys("") if key.startswith("pit-")]
+    assert found == [f"pit-{codes.index(0)}"]
 
 
 def _spark_settings(spark: Any) -> dict[str, str]:

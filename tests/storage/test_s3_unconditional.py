@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import threading
 import time
 import uuid
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from threading import Barrier
 
 import pytest
 
-from bcn.errors import KeyExistsError, RepositoryLockedError
-from bcn.model import PitId
-from bcn.repository.lease import LeaseSettings, Lessor
+from bcn.errors import KeyExistsError
 from bcn.repository.repository import Scope
 from bcn.storage import claim
 from bcn.storage.cloud_stream import PART_BYTES
 from bcn.storage.open import open_storage
 from bcn.storage.protocol import CHUNK_BYTES, Storage, StorageSpec
+from tests.support.lease_race import race_for_lease
 from tests.support.s3 import CloudProduct, add_twins, differences, mirrored, sql_catalog
 from tests.support.servers import S3Server
 from tests.support.small import InProcess
@@ -127,29 +122,11 @@ def test_the_claim_of_a_process_that_died_does_not_last(
     assert storage.read("key") == b"alive"
 
 
-def _take(spec: StorageSpec, number: int, start: Barrier, end: Barrier) -> None:
-    lessor = Lessor(open_storage(spec), LeaseSettings(), partial(datetime.now, UTC))
-    lessor.wait_until_free(0.0, lambda _: None)
-    start.wait(timeout=60)
-    try:
-        with lessor.hold(PitId.parse(f"20260101T00000{number}.000000Z"), f"pit-{number}", None):
-            end.wait(timeout=60)
-    except RepositoryLockedError as error:
-        end.wait(timeout=60)
-        raise SystemExit(error.exit_code) from None
-
-
 def test_of_processes_that_race_for_the_lease_one_wins(spec: StorageSpec) -> None:
-    context = multiprocessing.get_context("spawn")
-    start, end = context.Barrier(3), context.Barrier(3)
-    processes = [
-        context.Process(target=_take, args=(spec, number, start, end)) for number in range(3)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(timeout=90)
-    assert sorted(process.exitcode or 0 for process in processes) == [0, 11, 11]
+    codes = race_for_lease(spec, 3)
+    assert sorted(codes) == [0, 11, 11]
+    found = [key for key in open_storage(spec).iter_keys("") if key.startswith("pit-")]
+    assert found == [f"pit-{codes.index(0)}"]
 
 
 def test_tables_come_back(rclone: S3Server, spec: StorageSpec, tmp_path: Path) -> None:
