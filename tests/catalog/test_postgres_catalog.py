@@ -74,8 +74,9 @@ def test_pyiceberg_and_bcn_share_a_catalog(
     theirs.close()
 
 
+@pytest.mark.parametrize("_again", range(4))  # it is a race
 def test_many_who_make_the_first_tables_of_a_database_all_succeed(
-    postgres: PostgresServer, database: str
+    postgres: PostgresServer, database: str, _again: int
 ) -> None:
     start = threading.Barrier(6)
     faults: list[BaseException] = []

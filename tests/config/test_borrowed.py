@@ -187,7 +187,7 @@ def test_sections_of_these_names_are_not_touched_by_variables(tmp_path: Path) ->
     assert settings.repository("backup") == RepositorySettings("backup", "/r")
 
 
-def test_a_repository_that_variables_imply_does_not_hide_the_only_configured_one(
+def test_an_implied_repository_does_not_hide_the_only_configured_one(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "bcn.toml").write_text('[repositories.nightly]\nlocation = "/r"\n')

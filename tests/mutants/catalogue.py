@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import backup, hive, iceberg, maintenance, repository, restore, seed003
+from tests.mutants import backup, hive, iceberg, maintenance, repository, restore, seed003, services
 from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -11,6 +11,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *backup.MUTANTS,
     *restore.MUTANTS,
     *maintenance.MUTANTS,
+    *services.MUTANTS,
     *hive.MUTANTS,
     *seed003.MUTANTS,
 )

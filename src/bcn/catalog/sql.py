@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 from uuid import UUID, uuid4
@@ -243,11 +243,16 @@ class SqlCatalog:
     def _create_tables(self) -> None:
         if self._file is not None:
             _make_parent(self._file)
-        # Two processes may both find none and both create them; one then fails harmlessly.
-        with suppress(IntegrityError), self._connected(self._writing) as connection:
-            if not _columns(connection):
-                for statement in CREATE:
-                    connection.execute(statement)
+        try:
+            with self._connected(self._writing) as connection:
+                if not _columns(connection):
+                    for statement in CREATE:
+                        connection.execute(statement)
+        except (IntegrityError, CatalogError):
+            # Two may find none and both create them; databases differ in what the second is told.
+            with self._connected(self._writing) as connection:
+                if not _columns(connection):
+                    raise
 
     def _refuse_wrong_name(self, connection: Connection) -> None:
         """A catalog of another name in the same database must not look like an empty one."""
