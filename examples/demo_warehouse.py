@@ -12,7 +12,7 @@ from typing import Any
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -Dfile.encoding=UTF-8"
-_ON_READ = {
+ON_READ = {
     f"table-default.write.{operation}.mode": "merge-on-read"
     for operation in ("delete", "update", "merge")
 }
@@ -208,7 +208,7 @@ def _settings(scratch: Path) -> dict[str, str]:
 
 def add_hadoop_catalog(spark: Any, name: str, warehouse: Path) -> None:
     """Make a catalog of plain folders known to Spark; its tables are changed merge-on-read."""
-    _add_catalog(spark, name, {"type": "hadoop", "warehouse": str(warehouse), **_ON_READ})
+    _add_catalog(spark, name, {"type": "hadoop", "warehouse": str(warehouse), **ON_READ})
 
 
 def add_sqlite_catalog(spark: Any, name: str, database: Path, warehouse: Path) -> None:

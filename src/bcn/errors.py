@@ -32,6 +32,12 @@ class ServerError(BcnError):
     hint = "see docs/stacks.md for what each server needs"
 
 
+class StackBusyError(ServerError):
+    """Another process starts or ends the servers of the same folder."""
+
+    hint = "wait until it is done, or give another --folder"
+
+
 # 2: usage or settings
 
 

@@ -11,6 +11,7 @@ from bcn.api.configured import check_config, show_config, spark_config
 from bcn.api.parts import find_catalog, find_repository, parse_scope
 from bcn.api.reading import describe, diff, list_objects, list_pits, log
 from bcn.api.restoring import restore, verify
+from bcn.api.stacks import down, up
 from bcn.api.upkeep import prune, repair
 from bcn.api.writing import InitReport, backup, init, unlock
 
@@ -20,6 +21,7 @@ __all__ = [
     "check_config",
     "describe",
     "diff",
+    "down",
     "find_catalog",
     "find_repository",
     "init",
@@ -33,5 +35,6 @@ __all__ = [
     "show_config",
     "spark_config",
     "unlock",
+    "up",
     "verify",
 ]

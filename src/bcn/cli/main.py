@@ -21,6 +21,7 @@ from bcn.cli.commands.backup import backup
 from bcn.cli.commands.config import config
 from bcn.cli.commands.describe import describe
 from bcn.cli.commands.diff import diff
+from bcn.cli.commands.down import down
 from bcn.cli.commands.init import init
 from bcn.cli.commands.list import list_
 from bcn.cli.commands.log import log
@@ -28,6 +29,7 @@ from bcn.cli.commands.prune import prune
 from bcn.cli.commands.repair import repair
 from bcn.cli.commands.restore import restore
 from bcn.cli.commands.unlock import unlock
+from bcn.cli.commands.up import up
 from bcn.cli.commands.verify import verify
 from bcn.cli.options import common_options
 from bcn.cli.output import error_json, write_error, write_json, write_note
@@ -63,6 +65,8 @@ for _command in (
     prune,
     unlock,
     config,
+    up,
+    down,
 ):
     cli.add_command(_command)
 

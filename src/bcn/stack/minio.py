@@ -17,9 +17,11 @@ def fetch_minio() -> Path:
     return fetch_go("minio", "github.com/minio/minio", MINIO_VERSION)
 
 
-def start_minio(folder: Path, access_key: str, secret_key: str, port: int = 0) -> Server:
+def start_minio(
+    folder: Path, access_key: str, secret_key: str, port: int = 0, program: Path | None = None
+) -> Server:
     """A server with its objects under a folder; another port than a free one may be asked for."""
-    program = fetch_minio()
+    program = program or fetch_minio()
     port, console = port or free_port(), free_port()
     address, data = f"127.0.0.1:{port}", folder / "objects"
     command = (

@@ -60,7 +60,7 @@ def start_rest(
         "jdbc.schema-version": "V1",
         **(properties or {}),
     }
-    environ = {_variable(key): value for key, value in settings.items()}
+    environ = {variable(key): value for key, value in settings.items()}
     environ |= {"AWS_REGION": settings.get("client.region", "us-east-1"), "LC_ALL": "C.UTF-8"}
     command = ("java", *_QUICK_JVM, "-cp", f"{jars}/*", _CLASS)
     return start_server(
@@ -68,7 +68,7 @@ def start_rest(
     )
 
 
-def _variable(key: str) -> str:
+def variable(key: str) -> str:
     """How the server takes a property from its environment."""
     return f"CATALOG_{key.upper().replace('-', '__').replace('.', '_')}"
 
