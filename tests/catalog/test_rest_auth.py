@@ -5,7 +5,7 @@ Behind the gate of these tests (`tests/support/front.py`) is always Iceberg's ow
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -15,8 +15,10 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from requests import Request
 
 from bcn.catalog.open import open_catalog
+from bcn.catalog.rest_auth import ClientCredentials
 from bcn.errors import (
     CatalogError,
     SettingsError,
@@ -50,19 +52,32 @@ def test_a_token_opens_the_gate_and_a_wrong_one_does_not(
     assert "401" in str(failure(front.uri))
 
 
-def test_a_client_gets_tokens_and_renews_them_before_they_end(
+def test_a_client_gets_a_token_for_all_of_its_requests(
     front: Front, rest_catalog: RestServer
 ) -> None:
     add(rest_catalog)
-    front.clients, front.token_seconds = {"me": SECRET}, 1
+    front.clients = {"me": SECRET}
     catalog = catalog_at(front.uri, credential=f"me:{SECRET}", scope="all", audience="lake")
     assert len(list(catalog.iter_pointers())) == 1
     assert front.issued == ["issued-0"]
     wanted = {"client_id": "me", "client_secret": SECRET, "grant_type": "client_credentials"}
     assert front.forms == [{**wanted, "scope": "all", "audience": "lake"}]
-    time.sleep(0.9)
-    assert len(list(catalog.iter_pointers())) == 1
-    assert front.issued == ["issued-0", "issued-1"]
+    assert front.refusals == 0
+
+
+def test_a_token_is_renewed_before_it_ends() -> None:
+    now, tokens = [0.0], iter("abc")
+    auth = ClientCredentials(
+        lambda *_args: {"access_token": next(tokens), "expires_in": 100},
+        "http://x",
+        {},
+        clock=lambda: now[0],
+    )
+    sent = []
+    for moment in (0, 79, 81, 160, 162):
+        now[0] = moment
+        sent.append(auth(Request("GET", "http://x").prepare()).headers["Authorization"])
+    assert sent == ["Bearer a", "Bearer a", "Bearer b", "Bearer b", "Bearer c"]
 
 
 def test_a_token_that_is_refused_is_replaced_once_by_all_threads(
@@ -73,9 +88,17 @@ def test_a_token_that_is_refused_is_replaced_once_by_all_threads(
     front.clients = {"me": SECRET}
     catalog = catalog_at(front.uri, credential=f"me:{SECRET}")
     assert len(list(catalog.iter_pointers())) == 20
-    front.tokens.clear()
+    taken = threading.Event()
+
+    def answer(_method: str, path: str) -> None:
+        if "/tables/t" in path and not taken.is_set():
+            taken.set()  # while several are on their way
+            front.tokens.clear()
+
+    front.answer = answer
     assert len(list(catalog.iter_pointers())) == 20
     assert front.issued == ["issued-0", "issued-1"]
+    assert front.refusals > 0
 
 
 def test_a_wrong_client_is_told_by_the_token_server_without_its_secret(front: Front) -> None:

@@ -41,6 +41,7 @@ class Front:
     seen: list[tuple[str, str]] = field(default_factory=list)  # method and path
     forms: list[Json] = field(default_factory=list)
     ends: dict[str, float] = field(default_factory=dict)
+    refusals: int = 0
 
     @property
     def uri(self) -> str:
@@ -98,6 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._reply(*ready)
         header = self.headers.get("Authorization")
         if not front.is_good(header) or (front.check and not front.check(self, body)):
+            front.refusals += 1
             error = {"message": f"not you: {header}", "type": "NotAuthorizedException", "code": 401}
             text = json.dumps({"error": error}).encode()
             return self._reply(401, "application/json", text)
