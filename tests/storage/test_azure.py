@@ -23,6 +23,7 @@ from tests.support.clouds import (
     LARGE,
     OPERATIONS,
     CloudMirror,
+    check_command,
     check_round_trip,
     fails,
     mirrored_cloud,
@@ -266,7 +267,6 @@ def test_all_spellings_reach_the_same_container(azurite: AzureServer, bucket: st
     assert not overlaps("az://one/x", "az://two/x")
 
 
-HOST = "abfss://files@shop.dfs.core.windows.net/x"
 ENDPOINTS: list[tuple[str, dict[str, str], str]] = [
     ("files@shop.dfs.core.windows.net", {}, "https://shop.blob.core.windows.net"),
     ("files@shop.dfs.core.chinacloudapi.cn", {}, "https://shop.blob.core.chinacloudapi.cn"),
@@ -534,6 +534,14 @@ def test_a_missing_container_is_no_missing_key(azurite: AzureServer, operation: 
     assert "adls.account-name" in error.hint
 
 
+@pytest.fixture
+def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long it takes is seen where the command is run."""
+    monkeypatch.setattr("bcn.storage.requests._UNPROVEN_SECONDS", 1.0)
+    monkeypatch.setattr("bcn.storage.http._FIRST_ANSWER_SECONDS", 2)
+
+
+@pytest.mark.usefixtures("_hasty")
 @pytest.mark.parametrize("operation", ["read", "list"])
 def test_nobody_listens(azurite: AzureServer, bucket: str, operation: str) -> None:
     storage = _open(azurite, bucket, "root", f"127.0.0.1:{free_port()}")
@@ -542,6 +550,7 @@ def test_nobody_listens(azurite: AzureServer, bucket: str, operation: str) -> No
     assert "adls.blob-storage-authority" in error.hint
 
 
+@pytest.mark.usefixtures("_hasty")
 @pytest.mark.parametrize(
     ("operation", "answer", "words"),
     [
@@ -579,3 +588,21 @@ def warehouse(azurite: AzureServer, tmp_path: Path) -> Iterator[CloudMirror]:
 
 def test_tables_come_back_from_another_container(warehouse: CloudMirror, tmp_path: Path) -> None:
     check_round_trip(warehouse, tmp_path, [KEY])
+
+
+# as its users run it
+
+
+def test_the_command_says_in_one_line_what_is_wrong(
+    azurite: AzureServer, bucket: str, tmp_path: Path
+) -> None:
+    place, properties = f"{azurite.location(bucket)}/command", azurite.properties
+    dead = azurite.properties_at(f"127.0.0.1:{free_port()}")
+    places = {
+        "good": (place, properties),
+        "none": ("az://no-such-container/command", properties),
+        "dead": (place, dead),
+        "wrong": (place, {**properties, "adls.account-key": WRONG_KEY}),
+        "signed": (place, _with(azurite, sas_token=make_sas(key=WRONG_KEY))),
+    }
+    check_command(tmp_path, places, [KEY, WRONG_KEY, "sig="])

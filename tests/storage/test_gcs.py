@@ -24,6 +24,7 @@ from tests.support.clouds import (
     LARGE,
     OPERATIONS,
     CloudMirror,
+    check_command,
     check_round_trip,
     fails,
     mirrored_cloud,
@@ -33,6 +34,8 @@ from tests.support.gcs import TOKEN, GcsServer
 from tests.support.proxy import Lose, Proxy, Refuse, Request, open_proxy
 from tests.support.resumable import Resumable, open_resumable
 from tests.support.silent import silent_port
+
+EXPIRED = {"gcs.oauth2.token-expires-at": "1700000000000"}
 
 
 @pytest.fixture(scope="module")
@@ -286,6 +289,14 @@ def test_a_token_that_is_refused_is_said(
     assert error.hint
 
 
+@pytest.fixture
+def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long it takes is seen where the command is run."""
+    monkeypatch.setattr("bcn.storage.requests._UNPROVEN_SECONDS", 1.0)
+    monkeypatch.setattr("bcn.storage.http._FIRST_ANSWER_SECONDS", 2)
+
+
+@pytest.mark.usefixtures("_hasty")
 @pytest.mark.parametrize("operation", ["read", "list"])
 def test_nobody_listens(bucket: str, operation: str) -> None:
     storage = _open(bucket, f"http://127.0.0.1:{free_port()}", "root")
@@ -294,6 +305,7 @@ def test_nobody_listens(bucket: str, operation: str) -> None:
     assert "gcs.service.host" in error.hint
 
 
+@pytest.mark.usefixtures("_hasty")
 def test_there_is_no_such_host(bucket: str) -> None:
     storage = _open(bucket, "http://no-such-host.invalid", "root")
     assert "no such host" in str(_fails(lambda: OPERATIONS["look"](storage)))
@@ -345,7 +357,10 @@ def test_a_token_that_has_expired_is_not_even_sent(gcs: GcsServer, bucket: str) 
     with open_proxy(gcs.server.address) as proxy:
         for operation in OPERATIONS.values():
             storage = _open(
-                bucket, proxy.endpoint, "root", **{"oauth2__token-expires-at": "1700000000000"}
+                bucket,
+                proxy.endpoint,
+                "root",
+                **{"oauth2__token-expires-at": EXPIRED["gcs.oauth2.token-expires-at"]},
             )
             error = _fails(lambda: operation(storage))  # noqa: B023  called at once
             assert "gcs.oauth2.token has expired at 2023-11-14 22:13:20 UTC" in str(error)
@@ -463,3 +478,19 @@ def warehouse(gcs: GcsServer, tmp_path: Path) -> Iterator[CloudMirror]:
 
 def test_tables_come_back_from_another_bucket(warehouse: CloudMirror, tmp_path: Path) -> None:
     check_round_trip(warehouse, tmp_path, [TOKEN])
+
+
+# as its users run it
+
+
+def test_the_command_says_in_one_line_what_is_wrong(
+    gcs: GcsServer, bucket: str, tmp_path: Path
+) -> None:
+    dead = {**gcs.properties, "gcs.service.host": f"http://127.0.0.1:{free_port()}"}
+    places = {
+        "good": (f"gs://{bucket}/command", gcs.properties),
+        "none": ("gs://no-such-bucket/command", gcs.properties),
+        "dead": (f"gs://{bucket}/command", dead),
+        "late": (f"gs://{bucket}/command", {**gcs.properties, **EXPIRED}),
+    }
+    check_command(tmp_path, places, [TOKEN])

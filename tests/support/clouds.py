@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -144,3 +146,28 @@ def check_round_trip(mirror: CloudMirror, folder: Path, secrets: Sequence[str]) 
     assert len(stored) > 20
     assert not [key for key, data in stored.items() for word in secrets if word.encode() in data]
     assert not [word for word in secrets if word in repr((product.spec, catalogs))]
+
+
+def check_command(
+    folder: Path, places: Mapping[str, tuple[str, Mapping[str, str]]], secrets: Sequence[str]
+) -> None:
+    """`bcn init` works at the place called good; all others: exit 15, an error and a hint."""
+    text = ""
+    for name, (location, properties) in places.items():
+        text += f'[repositories.{name}]\nlocation = "{location}"\n'
+        text += "".join(f'"{key}" = "{value}"\n' for key, value in properties.items())
+    (folder / "bcn.toml").write_text(text)
+    for name in places:
+        command = [sys.executable, "-m", "bcn", "init", "--repo", name]
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=15, check=False
+        )
+        assert not [word for word in secrets if word in done.stdout + done.stderr]
+        if name == "good":
+            assert done.returncode == 0, done.stderr
+        else:
+            assert done.returncode == 15, done.stderr
+            assert [line.partition(":")[0] for line in done.stderr.splitlines()] == [
+                "error",
+                "hint",
+            ]

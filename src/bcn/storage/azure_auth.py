@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import os
 import re
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 import requests
 
 from bcn.errors import StorageError
+from bcn.storage.tokens import Tokens
 
 if TYPE_CHECKING:  # a type that exists for checkers only
     from obstore.store import AzureCredential
@@ -28,7 +28,6 @@ _AUTHORITY = "https://login.microsoftonline.com"
 _SCOPE, _RESOURCE = "https://storage.azure.com/.default", "https://storage.azure.com/"
 _MACHINE = "http://169.254.169.254/metadata/identity/oauth2/token"
 _TIMEOUT_SECONDS = (3, 8)
-_SPARE_SECONDS = 300.0  # a token is renewed so long before its end
 _ERROR_CODE = re.compile(r"AADSTS\d+")
 _SIGNED_HEADERS = (
     *("Content-Encoding", "Content-Language", "Content-Length", "Content-MD5", "Content-Type"),
@@ -127,30 +126,6 @@ class Bearer:
         token, ends_at = self._tokens.current()
         ends = None if ends_at is None else datetime.fromtimestamp(ends_at, UTC)
         return {"token": token, "expires_at": ends}
-
-
-class TokenSource(Protocol):
-    """Where tokens come from."""
-
-    def fetch(self) -> tuple[str, float | None]:
-        """A token, and when it ends in seconds since 1970; None: nobody knows."""
-
-
-class Tokens:
-    """The token of now, renewed before it ends; any thread may ask."""
-
-    def __init__(self, source: TokenSource) -> None:
-        self._source = source
-        self._lock = threading.Lock()
-        self._token: tuple[str, float | None] | None = None
-
-    def current(self) -> tuple[str, float | None]:
-        """Raises StorageError."""
-        with self._lock:
-            token = self._token
-            if token is None or (token[1] or time.time() + 1e9) < time.time() + _SPARE_SECONDS:
-                token = self._token = self._source.fetch()
-            return token
 
 
 @dataclass(frozen=True)

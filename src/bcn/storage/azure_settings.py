@@ -21,8 +21,8 @@ from bcn.storage.azure_auth import (
     MachineTokens,
     Nobody,
     Sas,
-    Tokens,
 )
+from bcn.storage.tokens import Tokens
 
 _SUFFIX = ".blob.core.windows.net"
 _CONTAINER = re.compile(r"\$?[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")

@@ -220,7 +220,7 @@ def fault_by_answer(status: int | None, code: str, message: str = "") -> Fault:
 
 _STATUS = re.compile(r"status code: (\d+)")
 _CODE = re.compile(r"<Code>\s*(\w+)\s*</Code>")
-_MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
+_MESSAGE = re.compile(r"<Message>([^<\n]*)")  # Azure numbers its requests in further lines
 _TLS_WORDS = ("InvalidCertificate", "invalid peer certificate", "UnknownIssuer", "UnknownCA")
 
 

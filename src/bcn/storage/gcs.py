@@ -52,10 +52,10 @@ class GcsBucket:
         self.name = name
         self._settings = GcsSettings(properties)
         self.service = self._settings.endpoint
-        anonymous = self._settings.is_anonymous
-        sign = (lambda request: request) if anonymous else self._settings.tokens.sign
+        if not self._settings.is_anonymous:
+            self._settings.tokens  # noqa: B018  what is wrong with them is told here
         self.connection: HttpConnection[GCSStore] = HttpConnection(
-            self._open_store, sign, _read_fault, self._settings.headers
+            self._open_store, self._settings.sign, _read_fault, self._settings.headers
         )
         self._ask, self._move = self.connection.ask, self.connection.move
         bucket = quote(name, safe="")
@@ -70,7 +70,7 @@ class GcsBucket:
             config={"base_url": settings.endpoint, "skip_signature": settings.is_anonymous},
             client_options=options,
             retry_config={"max_retries": 0},  # Patience knows what to try again
-            credential_provider=None if settings.is_anonymous else settings.tokens,
+            credential_provider=None if settings.is_anonymous else settings.provide,
         )
 
     def _address(self, name: str) -> str:

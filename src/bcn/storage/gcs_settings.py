@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import os
-import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import google.auth
 import requests
-from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
-from google.auth.transport.requests import Request
 
 from bcn.errors import StorageError
+from bcn.storage.tokens import Tokens
 
 if TYPE_CHECKING:  # a type that exists for checkers only
     from obstore.store import GCSCredential
 
 _GOOGLE = "https://storage.googleapis.com"
-_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
-_TOKEN_SECONDS = 8  # for the answer of who gives tokens
 
 
 @dataclass(frozen=True)
@@ -62,9 +58,10 @@ class GcsSettings:
     @property
     def headers(self) -> dict[str, str]:
         """Of every request: who pays, if not the bucket's owner."""
-        project = self.properties.get("gcs.project-id")
-        if not self._is("gcs.requester-pays"):
+        project = self.properties.get("gcs.user-project")
+        if not project and not self._is("gcs.requester-pays"):
             return {}
+        project = project or self.properties.get("gcs.project-id")
         if not project:
             raise StorageError("gcs.requester-pays needs gcs.project-id: the project that pays")
         return {"x-goog-user-project": project}
@@ -75,85 +72,48 @@ class GcsSettings:
         token = (self.properties.get("gcs.oauth2.token") or "").strip()
         if token:
             return Tokens(_Given(token, _read_expiry(self.properties)))
-        try:
-            credentials, _ = google.auth.default(scopes=[_SCOPE])
-        except DefaultCredentialsError as error:
-            raise StorageError(
-                f"no credentials for Google Cloud Storage: {_one_line(error)}",
-                hint="set gcs.oauth2.token or GOOGLE_APPLICATION_CREDENTIALS, or run 'gcloud auth"
-                " application-default login'; gcs.anonymous = true for a public bucket",
-            ) from None
-        return Tokens(credentials)
+        from bcn.storage.gcs_default import DefaultTokens  # noqa: PLC0415  costs half a second
+
+        return Tokens(DefaultTokens())
+
+    def provide(self) -> GCSCredential:
+        """The token of now, as obstore asks for it. Raises StorageError."""
+        token, ends_at = self.tokens.current()
+        ends = None if ends_at is None else datetime.fromtimestamp(ends_at, UTC)
+        return {"token": token, "expires_at": ends}
+
+    def sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Put the token of now into a request. Raises StorageError."""
+        if not self.is_anonymous:
+            request.headers["Authorization"] = f"Bearer {self.tokens.current()[0]}"
+        return request
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Given:
     """A token that was handed to us; nobody can renew it."""
 
     token: str = field(repr=False)
-    expiry: datetime | None = None  # as google.auth has it: UTC without saying so
+    ends_at: float | None
 
-    @property
-    def valid(self) -> bool:
-        return self.expiry is None or self.expiry > datetime.now(UTC).replace(tzinfo=None)
-
-    def refresh(self, _: object) -> None:
-        raise StorageError(
-            f"the token in gcs.oauth2.token has expired at {self.expiry:%Y-%m-%d %H:%M:%S} UTC",
-            hint="get a new one and run the same command again",
-        )
-
-
-class Tokens:
-    """The token of now, renewed shortly before it ends; any thread may ask."""
-
-    def __init__(self, credentials: Any) -> None:
-        self._credentials = credentials
-        self._lock = threading.Lock()
-
-    def __call__(self) -> GCSCredential:
-        """As obstore asks for it. Raises StorageError."""
-        with self._lock:
-            if not self._credentials.valid:
-                self._refresh()
-            expiry = self._credentials.expiry
-            ends_at = None if expiry is None else expiry.replace(tzinfo=UTC)
-            return {"token": self._credentials.token, "expires_at": ends_at}
-
-    def _refresh(self) -> None:
-        request = Request()
-
-        def ask(*values: Any, **more: Any) -> Any:
-            more["timeout"] = min(more.get("timeout") or _TOKEN_SECONDS, _TOKEN_SECONDS)
-            return request(*values, **more)
-
-        try:
-            self._credentials.refresh(ask)
-        except GoogleAuthError as error:
+    def fetch(self) -> tuple[str, float | None]:
+        if self.ends_at is not None and self.ends_at < time.time():
             raise StorageError(
-                f"cannot get a token for Google Cloud Storage: {_one_line(error)}",
-                hint="check the credentials that GOOGLE_APPLICATION_CREDENTIALS or gcloud name",
-            ) from None
-
-    def sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Put the token into a request."""
-        request.headers["Authorization"] = f"Bearer {self()['token']}"
-        return request
+                "the token in gcs.oauth2.token has expired at"
+                f" {datetime.fromtimestamp(self.ends_at, UTC):%Y-%m-%d %H:%M:%S} UTC",
+                hint="get a new one and run the same command again",
+            )
+        return self.token, self.ends_at
 
 
-def _read_expiry(properties: Mapping[str, str]) -> datetime | None:
+def _read_expiry(properties: Mapping[str, str]) -> float | None:
     """Milliseconds since 1970."""
     text = properties.get("gcs.oauth2.token-expires-at")
     if not text:
         return None
     try:
-        return datetime.fromtimestamp(int(text) / 1000, UTC).replace(tzinfo=None)
-    except (ValueError, OverflowError):
+        return int(text) / 1000
+    except ValueError:
         raise StorageError(
             f"gcs.oauth2.token-expires-at is no number of milliseconds since 1970: {text!r}"
         ) from None
-
-
-def _one_line(error: Exception) -> str:
-    """The reason alone: some of these errors come with a whole answer of a server."""
-    return " ".join(str(error.args[0] if error.args else error).split())[:200]

@@ -131,6 +131,7 @@ class HttpConnection(Generic[Store]):
                 data = answer.raw.read(decode_content=False)
                 reply = Reply(answer.status_code, answer.headers, data)
         except (requests.RequestException, Urllib3Error, OSError) as error:
+            session.close()
             raise _fault(error) from None
         self._give_back(session)
         if reply.status // 100 != 2 and reply.status not in call.accepted:
