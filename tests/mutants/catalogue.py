@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tests.mutants import backup, hive, iceberg, maintenance, repository, restore, seed003, services
+from tests.mutants import (
+    backup,
+    clouds,
+    hive,
+    iceberg,
+    maintenance,
+    repository,
+    restore,
+    seed003,
+    services,
+)
 from tests.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -12,6 +22,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *restore.MUTANTS,
     *maintenance.MUTANTS,
     *services.MUTANTS,
+    *clouds.MUTANTS,
     *hive.MUTANTS,
     *seed003.MUTANTS,
 )

@@ -24,6 +24,7 @@ from tests.support.clouds import (
     OPERATIONS,
     CloudMirror,
     check_command,
+    check_example,
     check_round_trip,
     fails,
     mirrored_cloud,
@@ -588,6 +589,21 @@ def warehouse(azurite: AzureServer, tmp_path: Path) -> Iterator[CloudMirror]:
 
 def test_tables_come_back_from_another_container(warehouse: CloudMirror, tmp_path: Path) -> None:
     check_round_trip(warehouse, tmp_path, [KEY])
+
+
+def test_the_example_of_the_docs_works(
+    warehouse: CloudMirror, azurite: AzureServer, tmp_path: Path
+) -> None:
+    told = {
+        "127.0.0.1:10000": azurite.server.address,
+        "abfss://warehouse@shop.dfs.core.windows.net": warehouse.location,
+        "az://backups": f"az://{azurite.make_bucket()}",
+        "YWNjb3VudC1rZXk=": KEY,
+        '"shop"': f'"{ACCOUNT}"',
+        "AccountName=shop": f"AccountName={ACCOUNT}",
+        "/shop;": f"/{ACCOUNT};",
+    }
+    check_example(warehouse, tmp_path, "Azure", told)
 
 
 # as its users run it

@@ -25,6 +25,7 @@ from tests.support.clouds import (
     OPERATIONS,
     CloudMirror,
     check_command,
+    check_example,
     check_round_trip,
     fails,
     mirrored_cloud,
@@ -478,6 +479,17 @@ def warehouse(gcs: GcsServer, tmp_path: Path) -> Iterator[CloudMirror]:
 
 def test_tables_come_back_from_another_bucket(warehouse: CloudMirror, tmp_path: Path) -> None:
     check_round_trip(warehouse, tmp_path, [TOKEN])
+
+
+def test_the_example_of_the_docs_works(
+    warehouse: CloudMirror, gcs: GcsServer, tmp_path: Path
+) -> None:
+    told = {
+        "http://127.0.0.1:4443": gcs.endpoint,
+        "gs://warehouse": warehouse.location,
+        "gs://backups": gcs.location(gcs.make_bucket()),
+    }
+    check_example(warehouse, tmp_path, "Google Cloud Storage", told)
 
 
 # as its users run it

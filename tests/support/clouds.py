@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import Protocol
 
 import pytest
 
+from bcn.config.load import load_settings
 from bcn.errors import StorageError
 from bcn.model import TableId
 from bcn.repository.repository import Scope
@@ -23,6 +25,7 @@ from tests.support.compare.paths import MIRRORS
 from tests.support.s3 import CloudProduct, add_twins, differences, sql_catalog
 from tests.support.small import InProcess
 
+_STORES = Path(__file__).parents[2] / "docs" / "stores.md"
 # Two full parts and a last one.
 LARGE = bytes(range(256)) * ((2 * PART_BYTES + (768 << 10)) // 256) + b"the end"
 
@@ -171,3 +174,25 @@ def check_command(
                 "error",
                 "hint",
             ]
+
+
+def check_example(mirror: CloudMirror, folder: Path, title: str, told: Mapping[str, str]) -> None:
+    """The example of a chapter of docs/stores.md backs up and restores, at another address."""
+    chapter = _STORES.read_text().partition(f"## {title}\n")[2]
+    example = re.search(r"```toml\n(.*?)```", chapter, re.DOTALL)
+    assert example is not None
+    toml = example[1]
+    for old, new in {**told, "sqlite:///catalog.db": f"sqlite:///{folder}/catalog.db"}.items():
+        assert old in toml
+        toml = toml.replace(old, new)
+    (folder / "bcn.toml").write_text(toml)
+    settings = load_settings(None, {}, folder)
+    nightly = settings.repositories["nightly"]
+    spec = StorageSpec(nightly.location, nightly.properties)
+    product = CloudProduct(Path(), settings.catalogs, InProcess(), spec)
+    tables = add_twins(product, "prod", f"{mirror.location}/prod")
+    mirror.upload()
+    product.backup(Scope("prod"))
+    report = product.restore(target_catalog="prod", target_database=("back",))
+    mirror.download()
+    assert differences(tables, report) == []
