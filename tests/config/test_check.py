@@ -185,6 +185,9 @@ def test_a_repository_inside_a_warehouse_is_told(tmp_path: Path) -> None:
     sections = (hadoop(tmp_path), RepositorySettings("r", str(tmp_path / "r")))
     [_catalog, repository] = run_check(settings_of(*sections)).sections
     assert "overlaps with the warehouse of lake" in repository.steps[1].message
+    odd = CatalogSettings("odd", "sql", {"uri": "sqlite:////x.db", "warehouse": "hdfs://nn/wh"})
+    [_catalog, repository] = run_check(settings_of(odd, sections[1])).sections
+    assert repository.failure is None
 
 
 def test_a_repository_and_a_warehouse_on_s3_work_and_are_left_empty(

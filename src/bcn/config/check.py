@@ -282,7 +282,7 @@ def _check_opening(section: CheckedSection, spec: StorageSpec) -> None:
 def _tell_overlaps(section: CheckedSection, location: str, settings: Settings) -> None:
     for catalog in settings.catalogs.values():
         warehouse = catalog.properties.get("warehouse", "")
-        if warehouse and _is_place(warehouse) and overlaps(location, warehouse):
+        if warehouse and _is_place(warehouse) and _overlap(location, warehouse):
             section.note(
                 "place",
                 f"it overlaps with the warehouse of {catalog.name}: backups of that are refused",
@@ -290,6 +290,14 @@ def _tell_overlaps(section: CheckedSection, location: str, settings: Settings) -
 
 
 # places
+
+
+def _overlap(one: str, two: str) -> bool:
+    """Places of a kind that bcn does not know overlap with none that it does."""
+    try:
+        return overlaps(one, two)
+    except UnsupportedSchemeError:
+        return False
 
 
 def _probe(storage: Storage, key: str) -> None:
