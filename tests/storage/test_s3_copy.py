@@ -98,6 +98,24 @@ def test_what_the_repository_may_not_read_is_streamed(minio: S3Server, source: S
         assert _copies() == before + 1
 
 
+def test_a_copy_that_somebody_wrote_over_is_not_ours(minio: S3Server, source: Storage) -> None:
+    target = _place(minio)
+    name = target.bucket.name  # type: ignore[attr-defined]
+
+    def write_over(request: Request) -> None:
+        if any(header.lower() == "x-amz-checksum-mode" for header in request.headers):
+            minio.client().put_object(Bucket=name, Key="root/copy", Body=DATA)
+
+    with open_proxy(minio.server.address) as proxy:
+        proxy.rule = write_over
+        properties = {**minio.properties, "s3.endpoint": proxy.endpoint}
+        reading = source.bucket.name  # type: ignore[attr-defined]
+        reader = open_storage(StorageSpec(f"s3://{reading}/root", properties))
+        writer = open_storage(StorageSpec(f"s3://{name}/root", properties))
+        with pytest.raises(KeyExistsError):
+            Transfer().copy(reader, "large file%20", writer, "copy")
+
+
 def test_what_changed_since_it_was_opened_is_not_copied(minio: S3Server) -> None:
     source, target = _place(minio), _place(minio)
     source.write_once("large", DATA)
