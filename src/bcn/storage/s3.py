@@ -7,12 +7,14 @@ the end; it has no uploads in parts that must be new. botocore takes every name 
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import unquote_plus
 
 import obstore
+from isal import isal_zlib
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
@@ -248,7 +250,8 @@ class S3Bucket:
 
     def begin_upload(self, name: str, mark: str) -> S3Upload:
         """Begin an object in parts."""
-        answer = self._ask("upload", "create_multipart_upload", Key=name, Metadata={MARK: mark})
+        more = {"Metadata": {MARK: mark}, "ChecksumAlgorithm": "CRC32"}
+        answer = self._ask("upload", "create_multipart_upload", Key=name, **more)
         return S3Upload(self, name, answer["UploadId"], mark)
 
     def iter_uploads(self, prefix: str) -> Iterator[UnfinishedUpload]:
@@ -304,14 +307,16 @@ class S3Upload:
         self._name = name
         self._id = upload_id
         self._mark = mark
-        self._tags: dict[int, str] = {}
+        self._parts: dict[int, dict[str, Any]] = {}
 
     def send(self, number: int, data: Buffer) -> None:
         """Store a part."""
         ask = partial(
             self._bucket.connection.ask, "put", "upload_part", Key=self._name, UploadId=self._id
         )
-        self._tags[number] = ask(PartNumber=number, Body=data)["ETag"]
+        checksum = b64encode(isal_zlib.crc32(data).to_bytes(4, "big")).decode()
+        tag = ask(PartNumber=number, Body=data, ChecksumCRC32=checksum)["ETag"]
+        self._parts[number] = {"PartNumber": number, "ETag": tag, "ChecksumCRC32": checksum}
 
     def finish(self, *, create_only: bool) -> None:
         """Make the object appear."""
@@ -322,7 +327,7 @@ class S3Upload:
             self._finish(create_only=False)
 
     def _finish(self, *, create_only: bool) -> None:
-        parts = [{"PartNumber": number, "ETag": tag} for number, tag in sorted(self._tags.items())]
+        parts = [self._parts[number] for number in sorted(self._parts)]
         more = {"IfNoneMatch": "*"} if create_only else {}
         self._bucket.connection.ask(
             "upload",
