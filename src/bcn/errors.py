@@ -182,7 +182,7 @@ class KeyExistsError(StorageError):
 class UnsupportedSchemeError(StorageError):
     """No storage of bcn speaks this scheme."""
 
-    hint = "locations may be local paths, file: URIs, s3:// (s3a, s3n), gs:// or abfss:// (wasb, az)"
+    hint = "locations may be local paths, file: URIs, s3:// (s3a, s3n), gs://, abfss:// (wasb, az)"
 
 
 # 16: refused for safety
