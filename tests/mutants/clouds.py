@@ -31,7 +31,7 @@ GCS = (
         "storage/gcs.py",
         "self._next == number or self._failed is not None",
         "True",
-        (_GCS + "test_a_large_object_appears_whole_on_the_emulator",),
+        (_GCS + "test_a_part_waits_for_those_before_it",),
     ),
     Mutant(
         "gcs-stored",

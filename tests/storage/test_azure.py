@@ -48,6 +48,8 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(f"AZURE_STORAGE_{name}", raising=False)
     for name in ("TENANT_ID", "CLIENT_ID", "CLIENT_SECRET", "FEDERATED_TOKEN_FILE"):
         monkeypatch.delenv(f"AZURE_{name}", raising=False)
+    monkeypatch.setenv("IDENTITY_ENDPOINT", "http://127.0.0.1:9/")  # never the machine's own
+    monkeypatch.setenv("IDENTITY_HEADER", SECRET)
 
 
 def _open(azurite: AzureServer, bucket: str, root: str, address: str = "") -> Storage:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
@@ -18,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from bcn.errors import KeyExistsError, StorageError
 from bcn.stack.process import free_port
 from bcn.storage.cloud_stream import PART_BYTES
+from bcn.storage.gcs import GcsBucket
 from bcn.storage.open import Stores, canonical_location, open_storage, overlaps
 from bcn.storage.protocol import Access, Storage, StorageSpec
 from tests.support.clouds import (
@@ -42,6 +45,14 @@ EXPIRED = {"gcs.oauth2.token-expires-at": "1700000000000"}
 @pytest.fixture(scope="module")
 def bucket(gcs: GcsServer) -> str:
     return gcs.make_bucket()
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Never what the machine itself has."""
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
 
 
 def _open(bucket: str, endpoint: str, root: str, **changes: str) -> Storage:
@@ -126,6 +137,22 @@ def test_a_part_that_went_wrong_is_sent_from_where_the_server_is(
     write_large(_open(bucket, google.endpoint, root))
     assert len(google.puts) > 3
     assert gcs.read(bucket, f"{root}/large") == LARGE
+
+
+def test_a_part_waits_for_those_before_it(google: Resumable, gcs: GcsServer, bucket: str) -> None:
+    upload = GcsBucket(
+        bucket, {"gcs.service.host": google.endpoint, "gcs.oauth2.token": TOKEN}
+    ).begin_upload("turns", "mark")
+    parts = {number: bytes([number]) * PART_BYTES for number in (1, 2, 3)}
+    with ThreadPoolExecutor(3) as threads:
+        sent = [threads.submit(upload.send, number, parts[number]) for number in (3, 2)]
+        time.sleep(0.2)
+        assert google.puts == []
+        upload.send(1, parts[1])
+        for future in sent:
+            future.result(timeout=20)
+    upload.finish(create_only=True)
+    assert gcs.read(bucket, "turns") == b"".join(parts.values())
 
 
 def test_an_upload_that_was_given_up_is_called_off(
@@ -445,12 +472,7 @@ def test_application_default_credentials_are_used_and_asked_once(
     assert len(asked) == 1
 
 
-def test_no_credentials_at_all_are_said(
-    gcs: GcsServer, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
-    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
-    monkeypatch.setenv("NO_GCE_CHECK", "true")
+def test_no_credentials_at_all_are_said(gcs: GcsServer, bucket: str) -> None:
     spec = StorageSpec(f"gs://{bucket}/none", {"gcs.service.host": gcs.endpoint})
     error = _fails(lambda: open_storage(spec).find_stat("key"))
     assert "no credentials" in str(error)
