@@ -24,7 +24,7 @@ from bcn.errors import (
 from bcn.model import TableId
 from bcn.stack.process import free_port
 from tests.support.aws_front import AwsFront, open_front
-from tests.support.glue import SECRET_KEY, GlueServer
+from tests.support.glue import SECRET_KEY, GlueServer, start_glue
 from tests.support.silent import silent_port
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -270,6 +270,16 @@ def test_refusals_of_aws_are_told_in_plain_words(
         )
     assert reason in str(error)
     assert hint in error.hint
+
+
+def test_a_key_that_nobody_gave_out_is_refused(tmp_path: Path) -> None:
+    strict = start_glue(tmp_path, {"INITIAL_NO_AUTH_ACTION_COUNT": "0"})
+    try:
+        error = failure(strict.settings("prod", "/wh"))
+    finally:
+        strict.server.stop()
+    assert "credentials are refused" in str(error)
+    assert "glue.access-key-id" in error.hint
 
 
 def test_nobody_at_the_endpoint(glue: GlueServer) -> None:

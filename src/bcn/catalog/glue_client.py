@@ -151,6 +151,8 @@ class GlueClient:
         for codes, reason, hint in hints:
             if code in codes:
                 return self._error(f"{reason}: {message}", hint)
+        if code in {"401", "403"}:  # no code of Glue's, as gateways answer
+            return self._error(f"the credentials are refused (HTTP {code})", _KEY_HINT)
         if not code or code.isdigit():
             return self._error(_NOT_GLUE, _ENDPOINT_HINT)
         return GlueAnswerError(code, self._one_line(message), is_unsure=is_unsure)
