@@ -164,6 +164,7 @@ class Front:
         self._port = port
         self.lose_next = b""  # the answer to the next request with these bytes is lost
         self.hold_next = b""  # the next request with these bytes is done right before the one after
+        self.slow_next = b""  # the answer to requests with these bytes takes 5 s
         self.lost = 0
         self.requests: list[bytes] = []
         self._held: tuple[socket.socket, bytes] | None = None
@@ -198,6 +199,8 @@ class Front:
                     self.lose_next = b""
                     self.lost += 1
                     return
+                if self.slow_next and self.slow_next in request:
+                    time.sleep(5)
                 near.sendall(answer)
 
     def _release(self) -> None:
@@ -257,6 +260,15 @@ def test_a_question_whose_answer_is_lost_is_asked_again(
         front.lose_next = word
         ask()
     assert front.lost == 3
+
+
+def test_a_metastore_that_greeted_in_time_may_take_longer_to_answer(
+    hive_metastore: HiveServer, front: Front, tmp_path: Path
+) -> None:
+    catalog = open_catalog(hive_metastore.settings("prod", tmp_path, uri=front.uri))
+    front.slow_next = b"get_all_databases"
+    assert list(catalog.iter_namespaces()) == [("default",)]
+    assert sum(b"get_all_databases" in request for request in front.requests) == 1
 
 
 def test_a_metastore_that_goes_away_for_good_is_waited_for_and_then_told(
