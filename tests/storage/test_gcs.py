@@ -237,12 +237,22 @@ def test_names_that_google_does_not_have_are_refused(gcs: GcsServer, bucket: str
     assert not [name for name in gcs.keys(bucket) if name.startswith("refused")]
 
 
-def test_a_listing_goes_on_where_a_page_ends(gcs: GcsServer, bucket: str) -> None:
-    storage = _open(bucket, gcs.endpoint, "pages")
-    names = [f"{number:04d}" for number in range(1005)]
+def test_a_listing_goes_on_where_a_page_ends(
+    gcs: GcsServer, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{number:02d}" for number in range(50)]
     for name in names:
         gcs.write(bucket, f"pages/{name}", b"")
-    assert list(storage.iter_keys("")) == names
+    with open_proxy(gcs.server.address) as proxy:
+        storage = _open(bucket, proxy.endpoint, "pages")
+        pages = storage.bucket._pages  # type: ignore[attr-defined]
+        monkeypatch.setattr(
+            storage.bucket,  # type: ignore[attr-defined]
+            "_pages",
+            lambda params, is_whole: pages({**params, "maxResults": "7"}, is_whole=is_whole),
+        )
+        assert list(storage.iter_keys("")) == names
+        assert len(proxy.seen) == 8
 
 
 def test_an_object_that_is_replaced_while_it_is_read_is_never_mixed(
