@@ -81,7 +81,7 @@ def test_no_bucket_no_key_and_no_server_are_no_empty_catalog(minio: S3Server, bu
             assert SECRET_KEY not in str(caught.value)
 
 
-def test_objects_that_are_no_folders_and_empty_names_are_passed_over(
+def test_objects_that_stand_for_folders_and_loose_ones_are_passed_over(
     minio: S3Server, bucket: str, store: Storage
 ) -> None:
     client = minio.client()
