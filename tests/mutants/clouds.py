@@ -139,13 +139,5 @@ AZURE = (
         "            if True:\n",
         (_AZURE + "test_a_signature_of_another_account_is_not_used",),
     ),
-    Mutant(
-        "azure-query",
-        "a signature is not shown",
-        "storage/http.py",
-        '_QUERY.sub("", str(error))',
-        "str(error)",
-        (_AZURE + "test_credentials_that_are_refused_are_said",),
-    ),
 )
 MUTANTS: tuple[Mutant, ...] = (*GCS, *AZURE)
