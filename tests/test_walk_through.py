@@ -65,8 +65,8 @@ def test_the_walk_through_of_a_real_stack_goes_as_the_readme_says(tmp_path: Path
 
 def test_the_walk_through_has_each_step(tmp_path: Path) -> None:
     script = "\n".join(blocks("sh"))
-    steps = ["bcn up", "examples.sample", "config check", "bcn backup", "drop namespace", "s5cmd rm"]
-    steps += ["bcn list", "bcn restore", "SELECT", "bcn down"]
+    steps = ["bcn up", "examples.sample", "config check", "bcn backup"]
+    steps += ["drop namespace", "s5cmd rm", "bcn list", "bcn restore", "SELECT", "bcn down"]
     places = [script.index(step) for step in steps]
     assert places == sorted(places)
     subprocess.run(["bash", "-n", "-c", script], cwd=tmp_path, check=True)
