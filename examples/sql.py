@@ -7,6 +7,7 @@ statements are parted by semicolons, and run in turn until one fails.
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,6 +36,7 @@ def run(config: Path, statements: Sequence[str]) -> None:
     with open_session(config) as spark:
         from pyspark.errors import PySparkException  # noqa: PLC0415  after the environment is set
 
+        logging.disable()  # PySpark would print every error in full before it raises it
         for statement in statements:
             try:
                 frame = spark.sql(statement)

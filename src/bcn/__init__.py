@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from bcn.repository.unlock import UnlockReport as UnlockReport
     from bcn.restore.plan import UuidPolicy as UuidPolicy
     from bcn.restore.report import RestoreReport as RestoreReport
+    from bcn.stack.down import DownReport as DownReport
+    from bcn.stack.up import UpReport as UpReport
     from bcn.telemetry.progress import Progress as Progress
 
 from bcn.version import VERSION
@@ -44,6 +46,7 @@ __all__ = [
     "CheckReport",
     "DescribeReport",
     "DiffReport",
+    "DownReport",
     "InitReport",
     "ListReport",
     "LogReport",
@@ -57,6 +60,7 @@ __all__ = [
     "SparkReport",
     "TableId",
     "UnlockReport",
+    "UpReport",
     "UuidPolicy",
     "VerifyReport",
     "__version__",
@@ -71,6 +75,7 @@ _HOMES = {
     "CheckReport": "bcn.config.check_report",
     "DescribeReport": "bcn.repository.listing",
     "DiffReport": "bcn.changes.diff",
+    "DownReport": "bcn.stack.down",
     "InitReport": "bcn.api",
     "ListReport": "bcn.repository.listing",
     "LogReport": "bcn.changes.log",
@@ -84,6 +89,7 @@ _HOMES = {
     "SparkReport": "bcn.config.spark",
     "TableId": "bcn.model",
     "UnlockReport": "bcn.repository.unlock",
+    "UpReport": "bcn.stack.up",
     "UuidPolicy": "bcn.restore.plan",
     "VerifyReport": "bcn.maintenance.report",
     "load_settings": "bcn.config.load",

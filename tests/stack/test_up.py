@@ -172,12 +172,17 @@ def test_what_both_print_for_programs_is_as_documented(folder: Path, tmp_path: P
     assert differences(json.loads(nothing.stdout), examples()["down"]) == []
 
 
-def test_up_says_what_to_type_next(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_up_says_what_to_type_next(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder.parent)
     shown = CliRunner().invoke(cli, ["up", "--folder", folder.name, "--quiet"])
     assert "  bcn config check --config 'a stack/bcn.toml'\n" in shown.stdout
     assert "  bcn backup --config 'a stack/bcn.toml' --catalog rest_catalog\n" in shown.stdout
     assert "  bcn down --folder 'a stack'\n" in shown.stdout
+    monkeypatch.chdir(tmp_path)
+    shown = CliRunner().invoke(cli, ["up", "--folder", str(folder), "--quiet"])
+    assert f"\nsettings  {folder}/bcn.toml\n" in shown.stdout
 
 
 # processes of others

@@ -32,5 +32,5 @@ def down(app: App, folder: str, delete_data: bool) -> None:
     names = ", ".join(report.stopped)
     lines = [f"ended {names}" if names else clean(f"nothing runs in {report.folder}")]
     if report.is_deleted:
-        lines.append(clean(f"deleted {report.folder}"))
+        lines.append(clean(f"deleted what the stack had in {report.folder}"))
     app.show(report, lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -53,7 +53,7 @@ def _lines(report: UpReport) -> list[str]:
         (item.title, item.uri, "started" if item.is_new else "runs already")
         for item in report.servers
     ]
-    config, folder = (os.path.relpath(path) for path in (report.config, report.folder))
+    config, folder = _short(report.config), _short(report.folder)
     catalog = report.kind.catalog
     commands = (
         ("bcn", "config", "check", "--config", config),
@@ -66,8 +66,14 @@ def _lines(report: UpReport) -> list[str]:
         *format_table(("SERVER", "ADDRESS", ""), rows),
         "",
         clean(f"settings  {config}"),
-        clean(f"variables {os.path.relpath(report.variables)}"),
+        clean(f"variables {_short(report.variables)}"),
         "",
         "type next",
         *(f"  {command_line(words)}" for words in commands),
     ]
+
+
+def _short(path: Path) -> str:
+    """As it is typed in the current folder."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
