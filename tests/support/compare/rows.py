@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -74,11 +74,22 @@ def _hash_parts(f: Any, name: str, kind: Any) -> list[Any]:
     return [f.lit(name), column.isNull(), value]
 
 
-def pyiceberg_rows(metadata_location: str, snapshots: Sequence[int] | None = None) -> Rows:
-    """(count, digest) by `snapshot:<id>` and `ref:<name>`, read by pyiceberg alone."""
+def pyiceberg_rows(
+    metadata_location: str,
+    snapshots: Sequence[int] | None = None,
+    *,
+    refs_only: bool = False,
+    properties: Mapping[str, str] | None = None,
+) -> Rows:
+    """(count, digest) by `snapshot:<id>` and `ref:<name>`, read by pyiceberg alone.
+
+    With `refs_only` not the whole history. `properties` open files that are not local.
+    """
     clear_manifest_cache()  # kept by path for the whole process; a path may have new bytes
-    table = StaticTable.from_metadata(metadata_location)
+    table = StaticTable.from_metadata(metadata_location, dict(properties or {}))
     known = [snapshot.snapshot_id for snapshot in table.metadata.snapshots]
+    if refs_only:
+        known = [ref.snapshot_id for ref in table.metadata.refs.values()]
     rows = {f"snapshot:{i}": _scan(table, i) for i in (known if snapshots is None else snapshots)}
     for name, ref in table.metadata.refs.items():
         if f"snapshot:{ref.snapshot_id}" in rows:
