@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -24,7 +25,7 @@ from click.testing import CliRunner
 from bcn import api, load_settings
 from bcn.cli.main import cli, run
 from bcn.errors import RefusedError, ServerError, StackBusyError, UsageError
-from bcn.stack import store
+from bcn.stack import store, up
 from bcn.stack.kit import ACCESS_KEY, BUCKETS, SECRET_KEY, Ports, StackKind
 from bcn.stack.process import accepts, free_port, wait_until
 from bcn.stack.state import Stack, load_stack, locked, save_stack
@@ -331,14 +332,16 @@ def test_an_old_java_and_one_without_compiler_are_told(
 def test_where_minio_cannot_be_had_seaweed_keeps_the_objects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    java = Path(os.path.realpath("/usr/bin/java"))
-    monkeypatch.setattr(store, "servers_home", lambda: tmp_path / "servers")
+    java = Path(os.path.realpath(shutil.which("java") or ""))
+    for module in (store, up):
+        monkeypatch.setattr(module, "servers_home", lambda: tmp_path / "servers")
     monkeypatch.setenv("PATH", str(java.parent))
     said, made = Said(), tmp_path / "s"
     report = api.up("rest", folder=made, progress=said)
     try:
         assert report.servers[0].server.name == "seaweed"
         assert "SeaweedFS keeps the objects instead" in said.messages[0]
+        assert "fetching the jars of Iceberg's REST catalog, 145 MB, once" in said.messages
         client(report).put_object(Bucket="warehouse", Key="kept", Body=b"yes")
         api.down(folder=made)
         monkeypatch.undo()
