@@ -35,6 +35,7 @@ from bcn.engine.parts import save_part
 from bcn.engine.spark import Engine
 from bcn.errors import BcnError
 from bcn.repository.inventory import Slot
+from bcn.repository.pit import FailedObject
 from bcn.storage.open import open_storage
 from bcn.telemetry.progress import Progress, Stopwatch
 
@@ -79,8 +80,19 @@ class RoundOutcome:
 
 def error_of(failure: Failure) -> BcnError:
     """A failure as the error it was."""
-    kind = getattr(errors, failure.error_class, errors.BcnError)
-    error: BcnError = kind(failure.message)
+    return _error(failure.error_class, failure.message, failure.hint)
+
+
+def error_of_all(failed: Sequence[FailedObject]) -> BcnError:
+    """One error where every table failed: the first one's, and how many fared no better."""
+    first, others = failed[0], len(failed) - 1
+    more = f" (and {others} more {'tables' if others > 1 else 'table'} failed)" if others else ""
+    return _error(first.error_class, f"{first.table}: {first.message}{more}", first.hint)
+
+
+def _error(name: str, message: str, hint: str) -> BcnError:
+    kind = getattr(errors, name, errors.BcnError)
+    error: BcnError = kind(message, hint=hint or None)
     return error
 
 

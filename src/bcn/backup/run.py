@@ -21,7 +21,7 @@ from bcn.backup.publish import (
     stored_metadata,
 )
 from bcn.backup.report import BackupReport
-from bcn.backup.round import CopyOptions, Round, RoundOutcome, error_of
+from bcn.backup.round import CopyOptions, Round, RoundOutcome, error_of, error_of_all
 from bcn.backup.scope import (
     check_parent,
     check_places,
@@ -197,7 +197,8 @@ class _Backup:
             survey = surveyor.survey(captured, (lambda: None) if quiet else self._engine.warm_up)
         for text in survey.warnings:
             self._progress.message(f"warning: {text}")
-        for item in survey.failed:
+        is_hopeless = not survey.works and not survey.settled()  # told once, by the error
+        for item in () if is_hopeless else survey.failed:
             self._progress.message(f"{item.table} failed: {item.message}")
         if not self._request.accept_deletions:
             surveyor.check_gone(survey)
@@ -218,7 +219,7 @@ class _Backup:
             entries.append(entry)
             objects.append(record)
         if failed and not objects:
-            raise error_of(_as_failure(failed[0]))
+            raise error_of_all(failed)
         manifest = self._manifest(start, pit, objects, failed)
         with self._watch.phase("publish"):
             self._progress.phase("publishing")
@@ -294,7 +295,9 @@ class _Backup:
         where = f"; snapshots hurt: {hurt}" if hurt else ""
         message = f"{failures[0].message}{more}{where}"
         self._progress.message(f"{work.table} failed: {message}")
-        return surveyor.failed(work.table, work.object_id, failures[0].error_class, message)
+        error = error_of(replace(failures[0], message=message))
+        found = surveyor.failed(work.table, work.object_id, error)
+        return replace(found, error_class=failures[0].error_class)
 
     # after the work
 
@@ -393,7 +396,3 @@ def _failures_of(work: Work, outcome: RoundOutcome) -> list[Failure]:
 
 def _job(pit: PitId, number: int) -> str:
     return f"{pit}-{number}"
-
-
-def _as_failure(failed: FailedObject) -> Failure:
-    return Failure(0, failed.error_class, f"{failed.table}: {failed.message}", "")

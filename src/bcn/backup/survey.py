@@ -67,22 +67,23 @@ class Surveyor:
         self._stores = Stores(catalog.access)
 
     def survey(self, captured: Capture, on_change: Callable[[], None]) -> Survey:
-        """Sort a capture; `on_change` is called as soon as there is anything to read."""
+        """Sort a capture; `on_change` is called as soon as a table was read."""
         versions = {item.metadata_location: self._version(item) for item in captured.pointers}
         comparison = compare(captured.pointers, versions, self._parent, str(self._history))
-        if comparison.to_read:
-            on_change()
         sources: list[Source] = []
         failed: list[FailedObject] = []
         for pointer in comparison.to_read:
             try:
                 source = read_pointer(self._stores, pointer, self._history)
                 check_places(self._spec, source.declared, f"table {pointer.table} at")
-                sources.append(source)
             except OverlapError:
                 raise
             except BcnError as error:
-                failed.append(self.failed(pointer.table, None, type(error).__name__, str(error)))
+                failed.append(self.failed(pointer.table, None, error))
+            else:
+                sources.append(source)
+                if len(sources) == 1:
+                    on_change()
         works, warnings = self._works(sources, comparison)
         return Survey(comparison, tuple(works), tuple(failed), tuple(warnings))
 
@@ -131,15 +132,14 @@ class Surveyor:
             return None
         return self.work(work.number, source, work.object_id)
 
-    def failed(
-        self, table: TableId, object_id: str | None, error_class: str, message: str
-    ) -> FailedObject:
+    def failed(self, table: TableId, object_id: str | None, error: BcnError) -> FailedObject:
         """A table that could not be read keeps the id and the version that the parent has."""
         kept = self._records.get(object_id or "") or next(
             (item for item in self._records.values() if item.table == table), None
         )
         known_id = kept.object_id if kept else (object_id or "")
-        return FailedObject(known_id, table, error_class, message, self._kept_pit(kept))
+        name, kept_pit = type(error).__name__, self._kept_pit(kept)
+        return FailedObject(known_id, table, name, str(error), kept_pit, error.hint)
 
     def _kept_pit(self, kept: ObjectRecord | None) -> PitId | None:
         if kept is None or self._parent is None:

@@ -57,6 +57,7 @@ class Failure:
     error_class: str
     message: str
     location: str
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def failure(table_no: int, error: BcnError, location: str) -> Failure:
     message = str(error)
     if location not in message:
         message = f"{location}: {message}"
-    return Failure(table_no, type(error).__name__, message, location)
+    return Failure(table_no, type(error).__name__, message, location, error.hint)
 
 
 def read_lists(task: ListTask) -> ListResult:

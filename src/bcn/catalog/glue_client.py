@@ -145,7 +145,7 @@ class GlueClient:
             (
                 _DENIED,
                 "the credentials may not do this",
-                "grant glue:* reading and writing actions",
+                f"grant them that, or use others: {_KEY_HINT.removeprefix('check ')}",
             ),
         )
         for codes, reason, hint in hints:
@@ -169,7 +169,10 @@ class GlueClient:
         elif name == "ProfileNotFound":
             hint = "check glue.profile-name, and the AWS configuration files"
         elif name == "SSLError":
-            hint = "check that glue.endpoint speaks TLS and that its certificate is trusted here"
+            reason = "no TLS with Glue: its certificate is not trusted here, or it speaks none"
+            hint = (
+                "add its TLS authority to AWS_CA_BUNDLE, or correct http or https in glue.endpoint"
+            )
         elif name == "ResponseParserError":
             reason = _NOT_GLUE
         return self._error(reason, hint)

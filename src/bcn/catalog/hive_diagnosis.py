@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from thrift.transport.TTransport import TTransportException
 
 _PROBE_SECONDS = 1.0
+_THRIFT_PORT = "check the port in 'uri': a metastore speaks thrift, usually on 9083"
 CHECK_URI = "check 'uri' in the catalog's settings, and that the metastore runs"
 _CHECK_PORT = (
     "check the port in 'uri'; a metastore with Kerberos needs hive.kerberos-authentication = true"
@@ -52,7 +53,7 @@ def diagnose(address: Address, error: Exception, *, probes: bool) -> tuple[str, 
     if start.startswith(b"HTTP") or (probes and not start and _speaks_http(address)):
         return (
             f"{address} is an HTTP server, no Hive Metastore",
-            "check the port in 'uri': a metastore speaks thrift, usually on 9083",
+            f'{_THRIFT_PORT}; a REST catalog has type = "rest"',
         )
     if start.startswith(b"\x15\x03") or (probes and not start and _speaks_tls(address)):
         return (

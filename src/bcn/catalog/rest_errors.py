@@ -16,6 +16,7 @@ _SECRET = re.compile(
     r"token|secret|credential|passw|key|header\.|auth\.|account|sas", re.IGNORECASE
 )
 _TITLE = re.compile(r"<title>\s*(.{1,200}?)\s*</title>", re.IGNORECASE | re.DOTALL)
+_RUNS = "that the server runs"
 _HINT_URI = "check 'uri' in the catalog's settings: its host, port and path"
 _HINTS = {
     400: "check 'uri', 'prefix' and 'warehouse' in the catalog's settings",
@@ -121,7 +122,9 @@ def _reason(error: requests.RequestException) -> tuple[str, str]:
         ("IncompleteRead", "its answer ends too early"),
     )
     line = next((words for sign, words in found if sign in text), type(error).__name__)
-    return line, f"{_HINT_URI}, and that the server runs"
+    is_strange = any(sign in text for sign in ("BadStatusLine", "Disconnected", "Reset", "Broken"))
+    what = "that it speaks HTTP (a Hive Metastore speaks thrift)" if is_strange else _RUNS
+    return line, f"{_HINT_URI}, and {what}"
 
 
 def _tls_reason(text: str) -> tuple[str, str]:

@@ -74,6 +74,7 @@ class FailedObject:
     error_class: str
     message: str
     kept_pit: PitId | None
+    hint: str = field(default="", compare=False)  # for whoever is told at once; never stored
 
 
 @dataclass(frozen=True, slots=True)

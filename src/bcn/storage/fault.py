@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
+from html import unescape
 
 from bcn.errors import (
     KeyExistsError,
@@ -84,11 +85,18 @@ _HINTS: Mapping[Kind, str] = {
     Kind.REGION: "set s3.region to the bucket's region",
     Kind.BUSY: "run it again later, or slower with --limit-rate",
     Kind.SERVER: "look at the server's log, then run the same command again",
-    Kind.CONNECTION: "check {endpoint}: host, port, and that the server runs",
+    Kind.CONNECTION: "check {endpoint}: host, port (one that speaks something else breaks off),"
+    " and that the server runs",
     Kind.TIMEOUT: "check {endpoint} (a port that speaks something else may never answer), the"
     " network and proxies",
     Kind.TLS: "add the server's CA to {ca}, or correct https in {endpoint}",
     Kind.PROTOCOL: "check the port and http or https of {endpoint}",
+}
+
+_MAY_NOT: Mapping[str, str] = {
+    "write": "let these credentials write and delete there, or use others: {credentials}",
+    "delete": "let these credentials write and delete there, or use others: {credentials}",
+    "list": "let these credentials list what is there, or use others: {credentials}",
 }
 
 KINDS_BY_CODE: Mapping[str, Kind] = {
@@ -190,7 +198,10 @@ class Fault(Exception):  # noqa: N818  inside storage only; what callers see are
         words = _WORDS[place.partition("://")[0].lstrip("'\"")]  # odd names are quoted
         detail = f" ({' '.join(self.detail.split())})" if self.detail else ""
         text = f"cannot {verb} {place}: {self.kind.value.format(service=words.service)}{detail}"
-        hint = _HINTS.get(self.kind, "").format(**asdict(words))
+        hint = _HINTS.get(self.kind, "")
+        if self.kind is Kind.DENIED:
+            hint = _MAY_NOT.get(verb, hint)
+        hint = hint.format(**asdict(words))
         if self.kind is Kind.MISSING:
             return MissingKeyError(text)
         if self.kind is Kind.EXISTS:
@@ -229,9 +240,8 @@ def fault_by_text(text: str) -> Fault:
     found = _STATUS.search(text)
     if found is not None:
         code, message = _CODE.search(text), _MESSAGE.search(text)
-        return fault_by_answer(
-            int(found[1]), code[1] if code else "", message[1] if message else ""
-        )
+        said = unescape(message[1]) if message else ""
+        return fault_by_answer(int(found[1]), code[1] if code else "", said)
     for words, kind, detail in (
         (_TLS_WORDS, Kind.TLS, ""),
         (("InvalidContentType", "CorruptMessage"), Kind.PROTOCOL, "it does not answer to https"),

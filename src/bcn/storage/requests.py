@@ -37,6 +37,8 @@ _PATIENCE_SECONDS: Mapping[Kind, float] = {
     Kind.CONNECTION: 60.0,
     Kind.TIMEOUT: 60.0,
 }
+_ABSENT = frozenset({Kind.CONNECTION, Kind.TIMEOUT})
+_GIVEN_UP_SECONDS = 10.0
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.1, 10.0
 
 
@@ -45,9 +47,11 @@ class Patience:
 
     def __init__(self) -> None:
         self.is_proven = False
+        self._given_up: tuple[float, Fault] | None = None
 
     def call(self, kind: str, request: Callable[[], Answer]) -> Answer:
         """What the request gives. Raises Fault."""
+        self._check_given_up()
         started, wait = time.monotonic(), _FIRST_WAIT_SECONDS
         while True:
             count_request(kind)
@@ -56,6 +60,7 @@ class Patience:
             except Fault as fault:
                 self._note(fault)
                 if time.monotonic() - started + wait > self._limit(fault):
+                    self._given_up = time.monotonic(), fault
                     raise
             else:
                 self.is_proven = True
@@ -63,6 +68,14 @@ class Patience:
             count_request("retry")
             time.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311  so that not all come back at once
             wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
+
+    def _check_given_up(self) -> None:
+        """A server that is not there is waited for once, not for each of a thousand tables."""
+        if self.is_proven or self._given_up is None:
+            return
+        at, fault = self._given_up
+        if fault.kind in _ABSENT and time.monotonic() - at < _GIVEN_UP_SECONDS:
+            raise Fault(fault.kind, fault.detail, fault.status)
 
     def _note(self, fault: Fault) -> None:
         if fault.kind in {Kind.MISSING, Kind.EXISTS, Kind.BUSY, Kind.RANGE, Kind.WHOLE_ONLY}:
