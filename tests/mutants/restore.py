@@ -163,8 +163,8 @@ PLACES = (
         "marker",
         "a restore that is under way is marked",
         "restore/run.py",
-        "            table.marker.set()\n",
-        "            pass\n",
+        "        tables[0].marker.set()  #",
+        "        #",
         (_CHECKS + "test_a_restore_that_was_stopped_goes_on_with_what_it_has",),
     ),
     Mutant(

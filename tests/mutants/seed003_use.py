@@ -116,8 +116,8 @@ PERFORMANCE = steps(
         "incremental_backup_performance_large_catalog",
         "Spark starts only if there is anything to read",
         "backup/survey.py",
-        ("        if comparison.to_read:\n            on_change()"),
-        ("        if captured.pointers:\n            on_change()"),
+        "        sources: list[Source] = []\n",
+        "        on_change()\n        sources: list[Source] = []\n",
     ),
     (
         "restore_performance_large_dataset",
