@@ -82,9 +82,11 @@ def open_lake(
     }
     spec = StorageSpec(f"{bucket.location}/repository", properties)
     product = CloudProduct(Path(), made, InProcess(), spec)
-    tables = add_twins(product, SOURCE, place)
+    # Written twice: servers want to see a table's files before they register it.
+    scratch = sql_catalog(SOURCE, folder / "scratch.db", place, properties)
+    add_twins(CloudProduct(Path(), {SOURCE: scratch}, InProcess(), spec), SOURCE, place)
     bucket.upload()
-    return Lake(bucket, product, tables)
+    return Lake(bucket, product, add_twins(product, SOURCE, place))
 
 
 class Restarts:
