@@ -47,17 +47,20 @@ class Proxy:
     scheme: str
     port: int = 0
     rule: Callable[[Request], None] = lambda _: None
+    host: str = "127.0.0.1"
     seen: list[Request] = field(default_factory=list)
 
     @property
     def endpoint(self) -> str:
-        return f"{self.scheme}://127.0.0.1:{self.port}"
+        return f"{self.scheme}://{self.host}:{self.port}"
 
 
 @contextmanager
-def open_proxy(target: str, certificate: Path | None = None) -> Iterator[Proxy]:
+def open_proxy(
+    target: str, certificate: Path | None = None, host: str = "127.0.0.1"
+) -> Iterator[Proxy]:
     """A proxy to `host:port`, by TLS if it has a certificate (a PEM file with its key)."""
-    proxy, lock = Proxy("https" if certificate else "http"), threading.Lock()
+    proxy, lock = Proxy("https" if certificate else "http", host=host), threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -115,7 +118,7 @@ def open_proxy(target: str, certificate: Path | None = None) -> Iterator[Proxy]:
         def handle_error(self, *_: object) -> None:
             """A client that hangs up is what some tests want."""
 
-    server = Server(("127.0.0.1", 0), Handler)
+    server = Server((host, 0), Handler)
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
