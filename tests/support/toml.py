@@ -13,9 +13,9 @@ QUICK_SPARK = {
 }
 
 
-def write_settings(path: Path, sections: Mapping[str, Mapping[str, str]]) -> None:
-    """A `bcn.toml`; sections by their whole names."""
+def write_settings(path: Path, sections: Mapping[str, Mapping[str, str]], **spark: str) -> None:
+    """A `bcn.toml`; sections by their whole names, and what Spark is told beside the usual."""
     lines: list[str] = []
-    for name, values in {**sections, "spark": QUICK_SPARK}.items():
+    for name, values in {**sections, "spark": {**QUICK_SPARK, **spark}}.items():
         lines += [f"[{name}]", *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in values.items())]
     path.write_text("\n".join((*lines, "")))
