@@ -11,12 +11,21 @@ import pytest
 
 from bcn.backup.plan import check_deletions, compare, deletions, object_ids
 from bcn.backup.roots import UNRESOLVED, Roots, external_roots
+from bcn.backup.round import error_of, error_of_all
 from bcn.backup.scope import check_places, settle_scope
+from bcn.backup.walk import failure
 from bcn.catalog.protocol import TABLE, Pointer
-from bcn.errors import MassDeletionError, OverlapError, ScopeMismatchError, UsageError
+from bcn.errors import (
+    MassDeletionError,
+    MissingSourceFileError,
+    OverlapError,
+    ScopeMismatchError,
+    StorageError,
+    UsageError,
+)
 from bcn.model import PitId, TableId
 from bcn.repository.entry import Root
-from bcn.repository.pit import EntryRef, ObjectRecord, PitManifest
+from bcn.repository.pit import EntryRef, FailedObject, ObjectRecord, PitManifest
 from bcn.repository.repository import Scope, create_repository
 from bcn.storage.protocol import StorageSpec
 
@@ -189,3 +198,21 @@ def test_a_new_root_gets_an_id_that_none_had() -> None:
 def test_places_of_a_service_and_folder_share_a_root() -> None:
     places = ["s3://b/x/1/f", "s3://b/x/2/f", "s3://b/y/f", "s3a://b/x/f", "/x/1/f", "/x/1/2/f"]
     assert external_roots(places) == ["/x/1", "s3://b/x", "s3://b/y", "s3a://b/x"]
+
+
+def test_a_failure_in_a_task_keeps_its_hint() -> None:
+    error = StorageError("cannot read s3://b/k: the credentials have expired", hint="get new ones")
+    found = error_of(failure(1, error, "s3://b/k"))
+    assert (type(found), str(found), found.hint) == (StorageError, str(error), "get new ones")
+    plain = error_of(failure(1, MissingSourceFileError("s3://b/k is missing"), "s3://b/k"))
+    assert "--skip-damaged" in plain.hint
+
+
+def test_where_every_table_failed_one_error_tells_how_many() -> None:
+    failed = [
+        FailedObject("", TableId(("db",), f"t{n}"), "StorageError", "gone", None, "look")
+        for n in range(3)
+    ]
+    one, all_ = error_of_all(failed[:1]), error_of_all(failed)
+    assert (str(one), one.hint, one.exit_code) == ("db.t0: gone", "look", 15)
+    assert str(all_) == "db.t0: gone (and 2 more tables failed)"

@@ -12,6 +12,7 @@ from tests.mutants import (
     restore,
     seed003,
     services,
+    stress,
 )
 from tests.mutants.mutant import Mutant
 
@@ -24,5 +25,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *services.MUTANTS,
     *clouds.MUTANTS,
     *hive.MUTANTS,
+    *stress.MUTANTS,
     *seed003.MUTANTS,
 )

@@ -35,7 +35,8 @@ WORKERS = 8  # requests at a time
 _CONNECT_SECONDS = 4.0
 _FIRST_SECONDS = 8.0  # for the first answer: what is no REST catalog may never give one
 _READ_SECONDS = 60.0
-_PATIENCE_SECONDS = 10.0  # a server that answered before may be starting again
+_PATIENCE_SECONDS = 10.0  # a server that answered before may be busy
+_RESTART_SECONDS = 60.0  # or starting again, and Java takes its time
 _FIRST_PATIENCE_SECONDS = 1.0
 BUSY = {429, 502, 503, 504}
 EXPIRED = {401, 419}
@@ -156,14 +157,16 @@ class RestClient:
         body: Json | None = None,
     ) -> requests.Response:
         """One request; a GET again while the server is busy or starting, for a bounded time."""
-        is_first = self._config is None
-        deadline = time.monotonic() + (_FIRST_PATIENCE_SECONDS if is_first else _PATIENCE_SECONDS)
+        began, is_first = time.monotonic(), self._config is None
+        deadline = began + (_FIRST_PATIENCE_SECONDS if is_first else _PATIENCE_SECONDS)
         pause, renewed = 0.1, False
         while True:
             try:
                 response = self._request(method, url, params=params, json=body, auth=self._auth)
             except requests.RequestException as error:
-                if method != "GET" or _is_final(error) or time.monotonic() + pause > deadline:
+                is_gone = isinstance(error, requests.ConnectionError) and not is_first
+                limit = began + _RESTART_SECONDS if is_gone else deadline
+                if method != "GET" or _is_final(error) or time.monotonic() + pause > limit:
                     raise unreachable(self._who(), error) from None
             else:
                 if response.status_code in EXPIRED and not renewed:

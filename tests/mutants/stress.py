@@ -1,0 +1,89 @@
+"""Steps by which backups and restores outlast what happens to servers, and tell what is wrong."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_STORES = "tests/stress/test_stores_under_stress.py::"
+_CATALOGS = "tests/stress/test_catalogs_under_stress.py::"
+_KEYS = "tests/stress/test_credentials_that_end.py::"
+_TOLD = "tests/bad_input/test_stacks.py::"
+_KILLED = "test_a_catalog_that_is_killed_while_it_is_read_or_registered_into_is_waited_for"
+
+MUTANTS = (
+    Mutant(
+        "slow-down",
+        "a store that asks to slow down is asked again",
+        "storage/requests.py",
+        "    Kind.BUSY: 180.0,\n",
+        "",
+        (_STORES + "test_every_tenth_request_is_asked_to_slow_down[minio]",),
+    ),
+    Mutant(
+        "store-restart",
+        "a store that breaks off is asked again",
+        "storage/requests.py",
+        "    Kind.CONNECTION: 60.0,\n",
+        "",
+        (_STORES + "test_a_server_that_is_killed_while_files_are_copied_is_waited_for",),
+    ),
+    Mutant(
+        "caveats",
+        "a store without conditional writes is told",
+        "repository/lease.py",
+        "                say(line)\n",
+        "                pass\n",
+        (_STORES + "test_a_store_without_conditional_writes_is_told_once_and_serves",),
+    ),
+    Mutant(
+        "rest-restart",
+        "a REST catalog that is being restarted is waited for",
+        "catalog/rest_client.py",
+        "            time.sleep(pause)\n",
+        "            deadline = began = float('-inf')\n",
+        (f"{_CATALOGS}{_KILLED}[rest]",),
+    ),
+    Mutant(
+        "moved-on",
+        "a table that changed meanwhile is walked again from its new pointer",
+        "backup/survey.py",
+        "        if source.uuid != work.source.uuid:\n",
+        "        if source.uuid:\n",
+        (
+            _CATALOGS
+            + "test_a_commit_by_another_writer_leaves_one_of_the_two_states_and_that_whole",
+        ),
+    ),
+    Mutant(
+        "renewed",
+        "keys that a catalog handed out and a store refuses are renewed",
+        "storage/cloud.py",
+        "if self._renew is None or fault.kind not in _REFUSED:",
+        "if True:",
+        (_KEYS + "test_those_that_a_catalog_hands_out_are_renewed_and_the_backup_succeeds",),
+    ),
+    Mutant(
+        "failure-hint",
+        "what is wrong with a source's store is told with its hint",
+        "backup/survey.py",
+        "str(error), kept_pit, error.hint)",
+        "str(error), kept_pit)",
+        (_TOLD + "test_a_store_that_is_set_up_wrongly_is_told[wrong secret]",),
+    ),
+    Mutant(
+        "task-hint",
+        "what went wrong in a task is told with its hint",
+        "backup/walk.py",
+        "message, location, error.hint)",
+        "message, location)",
+        ("tests/backup/test_decisions.py::test_a_failure_in_a_task_keeps_its_hint",),
+    ),
+    Mutant(
+        "given-up",
+        "a store that is not there is waited for once",
+        "storage/requests.py",
+        "        self._check_given_up()\n",
+        "",
+        ("tests/storage/test_requests.py",),
+    ),
+)
