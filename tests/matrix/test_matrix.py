@@ -63,14 +63,14 @@ def test_from_stack_to_stack(world: World, old: str, new: str, tmp_path: Path) -
         if folder is not None:
             target.copy_to(folder, database)
         wrong = [line for table in report.tables for line in check_files(source, target, table)]
-    assert wrong == []
 
     def use(table: RestoredTable) -> list[str]:
         found = check_rows(world.spark, source, target, table)
         return found or check_writes(world.spark, target, table)
 
     with ThreadPoolExecutor(2) as pool:
-        assert [line for lines in pool.map(use, report.tables) for line in lines] == []
+        wrong += [line for lines in pool.map(use, report.tables) for line in lines]
+    assert wrong == []
     assert is_gone(source)
     assert _listing(source.repository) == kept
 

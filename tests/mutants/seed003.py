@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.mutants import seed003_backup, seed003_use
+from tests.mutants import seed003_backup, seed003_stacks, seed003_use
 
-MUTANTS = (*seed003_backup.MUTANTS, *seed003_use.MUTANTS)
+MUTANTS = (*seed003_backup.MUTANTS, *seed003_use.MUTANTS, *seed003_stacks.MUTANTS)

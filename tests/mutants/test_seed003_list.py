@@ -64,6 +64,16 @@ GROUPS = {
         test_restore_with_deleted_objects_excluded
         test_restore_schema_validation_and_migration
     """,
+    "test_multi_stack.py": """
+        test_local_minio_backup_single_table
+        test_local_minio_incremental_backup
+        test_local_hive_metadata_restore
+        test_aws_s3_backup_single_table
+        test_aws_s3_incremental_backup
+        test_aws_glue_metadata_handling
+        test_aws_glue_vs_hive_compatibility
+        test_restore_from_local_to_aws
+    """,
     "test_tooling.py": """
         test_describe_shows_granularity
         test_describe_shows_all_pits
