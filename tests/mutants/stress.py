@@ -44,7 +44,7 @@ MUTANTS = (
         (f"{_CATALOGS}{_KILLED}[rest]",),
     ),
     Mutant(
-        "moved-on",
+        "moved-on-stack",
         "a table that changed meanwhile is walked again from its new pointer",
         "backup/survey.py",
         "        if source.uuid != work.source.uuid:\n",
