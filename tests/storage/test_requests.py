@@ -35,7 +35,7 @@ def test_a_server_that_never_answered_is_given_up_once_and_not_for_each_table(ki
         patience.call("get", server)
     before = server.asked
     assert before > 1
-    for _ in range(1000):
+    for _ in range(3):
         with pytest.raises(Fault, match="said so") as caught:
             patience.call("get", server)
         assert caught.value.kind is kind
