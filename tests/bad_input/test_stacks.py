@@ -77,6 +77,7 @@ STORES = {
     "wrong secret": Wrong(
         lambda _: {"s3.secret-access-key": SECRET},
         ("credentials are not accepted", "s3.secret-access-key"),
+        ("list", "source", "target", "check"),
     ),
     "unknown key": Wrong(
         lambda _: {"s3.access-key-id": "nobody", "s3.secret-access-key": SECRET},
