@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bcn.engine.spark import Engine, SparkSettings
 from bcn.errors import (
     CatalogError,
     DamagedRepositoryError,
@@ -78,9 +79,10 @@ def test_a_copy_of_a_view_is_another_view_unless_told_otherwise(
 def test_a_view_alone_needs_no_spark(small: SmallPlace) -> None:
     add_view(small, "sales.large", "SELECT 1")
     small.backup()
-    small.product.engine = None  # type: ignore[assignment]  # whatever is asked of it fails
+    small.product.engine = engine = Engine(SparkSettings(master="nowhere"))
     report = small.restore(tables=("large",), target_table="{table}_2")
     assert [str(view.view) for view in report.views] == ["sales.large_2"]
+    assert not engine.is_started
 
 
 def test_names_that_its_sql_loses_are_told(small: SmallPlace) -> None:

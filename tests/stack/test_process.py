@@ -51,6 +51,7 @@ def test_who_is_stopped_while_waiting_leaves_no_server_behind(tmp_path: Path) ->
 
 def test_a_signal_at_the_moment_of_the_start_is_heard_after_it_was_noted(tmp_path: Path) -> None:
     started: list[Server] = []
+    handler = signal.getsignal(signal.SIGINT)
 
     def interrupt(server: Server) -> None:
         signal.raise_signal(signal.SIGINT)
@@ -61,7 +62,7 @@ def test_a_signal_at_the_moment_of_the_start_is_heard_after_it_was_noted(tmp_pat
         start_server("idle", command, free_port(), tmp_path)
     assert len(started) == 1
     assert not started[0].is_alive()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_of_a_stack_trace_the_reasons_are_told(tmp_path: Path) -> None:

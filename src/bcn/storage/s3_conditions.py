@@ -36,7 +36,8 @@ class Conditions:
         """Tried beside an object that is to be written, where writing is allowed. Raises Fault."""
         with self._lock:
             if self._heeded is None:
-                folder = name[: name.rfind("/") + 1]
+                # Beside the name: SeaweedFS would keep a folder that the probe was in for a while.
+                folder = name[: name.rstrip("/").rfind("/") + 1]
                 self._heeded = self._try(f"{folder}{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
             return self._heeded
 
