@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bench import backup, capture, listing, many, memory, startup
+from bench import backup, capture, listing, many, memory, startup, stores
 from bench.peers import find_restic, version_of
 
 PYICEBERG = "pyiceberg: read a deflated manifest"
@@ -99,6 +99,14 @@ def listing_rows(result: dict[str, Any]) -> Iterator[Row]:
         yield Row(f"bcn {name}: {where}", f"{seconds:.2f} s", "", bound, result["holds"][name])
 
 
+def stores_rows(results: list[dict[str, Any]]) -> Iterator[Row]:
+    for result in results:
+        ours, peer = result["median_seconds"]["bcn"], result["peer"]
+        measured = f"{ours:.2f} s, {result['ratio']:.2f} x"
+        beside = f"{peer}: {result['median_seconds'][peer]:.2f} s"
+        yield Row(result["name"], measured, beside, f">= {result['bound']} x", result["holds"])
+
+
 def capture_rows(result: dict[str, Any]) -> Iterator[Row]:
     for name, seconds in result["median_seconds"].items():
         what = f"{name}: {result['tables']:,} tables captured, no Spark"
@@ -149,7 +157,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=memory.FILES, help="fewer, to try it")
     parser.add_argument(
         "--only",
-        choices=("walker", "backup", "startup", "listing", "many", "capture", "memory"),
+        choices=("walker", "backup", "startup", "listing", "many", "capture", "stores", "memory"),
         action="append",
     )
     args = parser.parse_args()
@@ -160,6 +168,7 @@ def main() -> None:
         "backup": (lambda: backup.run(args.turns), backup_rows),
         "many": (many.run, many_rows),
         "capture": (capture.run, capture_rows),
+        "stores": (stores.run, stores_rows),
         "memory": (lambda: memory.run(args.files), memory_rows),
     }
     report: dict[str, Any] = {"machine": machine()}
