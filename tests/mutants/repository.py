@@ -136,7 +136,7 @@ LEASES = (
         "abandoned-marker",
         "who takes a lease over marks the PIT of the lost one",
         "repository/lease.py",
-        "            self._storage.write_once(held.commit_key, render_document(marker))\n",
+        "            self._storage.claim(held.commit_key, render_document(marker))\n",
         "            pass\n",
         (
             _LEASE + "test_a_marker_stops_a_holder_that_nothing_else_stopped",
@@ -266,7 +266,7 @@ NAMES = (
     Mutant(
         "public-properties",
         "stored properties of a catalog hold no password",
-        "catalog/sql.py",
+        "catalog/sql_address.py",
         "URL.create(url.drivername, None, None, ",
         "URL.create(url.drivername, url.username, url.password, ",
         ("tests/catalog/test_sql_catalog.py::test_user_password_and_options_are_not_public",),

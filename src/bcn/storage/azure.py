@@ -16,13 +16,13 @@ from urllib.parse import quote, unquote
 from xml.etree import ElementTree as ET
 
 import obstore
-from obstore.exceptions import BaseError
 from obstore.store import AzureStore
 
 from bcn.storage.azure_settings import AzureSettings
 from bcn.storage.bucket import Buffer, Facts, Listed, Piece, Range, UnfinishedUpload
-from bcn.storage.fault import Fault, Kind, fault_by_answer, fault_by_text
-from bcn.storage.http import Call, HttpConnection, Reply, is_odd
+from bcn.storage.fault import Fault, Kind, fault_by_answer
+from bcn.storage.http import Call, HttpConnection, Reply
+from bcn.storage.through_obstore import is_odd, iter_chunks
 
 _MARK = "bcn_write"  # names of metadata are names in C#
 _API = {"x-ms-version": "2023-11-03"}
@@ -134,12 +134,7 @@ class AzureBucket:
         if is_odd(name):
             yield self.get(name)
             return
-        answer = self._move("get", lambda store: obstore.get(store, name))
-        try:
-            for chunk in answer.stream():
-                yield memoryview(chunk)
-        except (BaseError, OSError) as error:
-            raise fault_by_text(str(error)) from None
+        yield from iter_chunks(self._move("get", lambda store: obstore.get(store, name)))
 
     def find(self, name: str) -> Facts | None:
         """What is there; a folder of Hadoop's is nothing, the container's absence is no answer."""

@@ -17,14 +17,14 @@ from typing import Any
 from urllib.parse import quote
 
 import obstore
-from obstore.exceptions import BaseError
 from obstore.store import GCSStore
 
 from bcn.errors import StorageError
 from bcn.storage.bucket import Buffer, Facts, Listed, Piece, Range, UnfinishedUpload
-from bcn.storage.fault import Fault, Kind, fault_by_answer, fault_by_text
+from bcn.storage.fault import Fault, Kind, fault_by_answer
 from bcn.storage.gcs_settings import GcsSettings
-from bcn.storage.http import Call, HttpConnection, Reply, is_odd
+from bcn.storage.http import Call, HttpConnection, Reply
+from bcn.storage.through_obstore import is_odd, iter_chunks
 
 _MARK = "bcn-write"
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
@@ -129,12 +129,7 @@ class GcsBucket:
         if is_odd(name):
             yield self.get(name)
             return
-        answer = self._move("get", lambda store: obstore.get(store, name))
-        try:
-            for chunk in answer.stream():
-                yield memoryview(chunk)
-        except (BaseError, OSError) as error:
-            raise fault_by_text(str(error)) from None
+        yield from iter_chunks(self._move("get", lambda store: obstore.get(store, name)))
 
     def find(self, name: str) -> Facts | None:
         """What is there; the bucket's absence is no answer."""

@@ -36,14 +36,7 @@ _REQUEST_SECONDS = 600
 _POOL = 32
 _DELETES = 8
 _CA_VARIABLE = "SSL_CERT_FILE"
-# What obstore refuses or would change: empty segments, dots, ASCII control characters.
-_ODD = re.compile(r"\A\Z|//|\A/|/\Z|(?:\A|/)\.\.?(?:/|\Z)|[\x00-\x1f\x7f\\]")
 _QUERY = re.compile(r"\?[^\s\"']*")  # of an address in a text: it may hold a signature
-
-
-def is_odd(name: str) -> bool:
-    """Whether a name is not for obstore."""
-    return _ODD.search(name) is not None
 
 
 @dataclass(frozen=True)

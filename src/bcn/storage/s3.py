@@ -15,25 +15,17 @@ from urllib.parse import unquote_plus
 
 import obstore
 from isal import isal_zlib
-from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from bcn.storage.bucket import Buffer, Facts, Listed, Origin, Piece, Range, UnfinishedUpload
-from bcn.storage.fault import Fault, Kind, fault_by_answer, fault_by_text
+from bcn.storage.fault import Fault, Kind, fault_by_answer
 from bcn.storage.s3_conditions import Conditions
 from bcn.storage.s3_connection import S3Connection
 from bcn.storage.s3_copy import MARK, S3Copying, mark_of
 from bcn.storage.s3_settings import S3Settings
+from bcn.storage.through_obstore import is_odd, iter_chunks
 
-# What obstore refuses or would change: empty segments, dots, ASCII control characters. A back slash
-# it knows, but not every server does; what goes by botocore is looked at after it was written.
-_ODD = re.compile(r"\A\Z|//|\A/|/\Z|(?:\A|/)\.\.?(?:/|\Z)|[\x00-\x1f\x7f\\]")
 _SLASHES = re.compile(r"[/\\]+")
-
-
-def is_odd(name: str) -> bool:
-    """Whether a name is not for obstore."""
-    return _ODD.search(name) is not None
 
 
 class S3Bucket:
@@ -98,12 +90,7 @@ class S3Bucket:
         if is_odd(name):
             yield self.get(name)
             return
-        answer = self._move("get", lambda store: obstore.get(store, name))
-        try:
-            for chunk in answer.stream():
-                yield memoryview(chunk)
-        except (BaseError, OSError) as error:
-            raise fault_by_text(str(error)) from None
+        yield from iter_chunks(self._move("get", lambda store: obstore.get(store, name)))
 
     def find(self, name: str) -> Facts | None:
         """What is there; the bucket's absence is no answer."""
