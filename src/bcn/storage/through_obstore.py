@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from obstore import GetResult
 from obstore.exceptions import BaseError
 
 from bcn.storage.fault import fault_by_text
+
+if TYPE_CHECKING:  # a type that exists for checkers only
+    from obstore import GetResult
 
 # What obstore refuses or would change: empty segments, dots, ASCII control characters. A back slash
 # it knows, but not every server does.
