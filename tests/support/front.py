@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -106,12 +106,11 @@ class _Handler(BaseHTTPRequestHandler):
         return self._forward(body)
 
     def _forward(self, body: bytes) -> None:
-        connection = HTTPConnection(self.front.backend, timeout=30)
         kind = {"Content-Type": "application/json"} if body else {}
-        connection.request(self.command, self.path, body or None, kind)
-        answer = connection.getresponse()
-        data = answer.read()
-        connection.close()
+        with closing(HTTPConnection(self.front.backend, timeout=30)) as connection:
+            connection.request(self.command, self.path, body or None, kind)
+            answer = connection.getresponse()
+            data = answer.read()
         if self.front.drop_answers:
             self.close_connection = True
             return

@@ -6,7 +6,7 @@ import http.client
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -83,16 +83,15 @@ def open_proxy(
                 return
             except Lose:
                 lost = True
-            connection = http.client.HTTPConnection(target, timeout=60)
-            connection.putrequest(
-                self.command, self.path, skip_host=True, skip_accept_encoding=True
-            )
-            for name, value in request.headers.items():
-                connection.putheader(name, value)
-            connection.endheaders(body)
-            answer = connection.getresponse()
-            content = answer.read()
-            connection.close()
+            with closing(http.client.HTTPConnection(target, timeout=60)) as connection:
+                connection.putrequest(
+                    self.command, self.path, skip_host=True, skip_accept_encoding=True
+                )
+                for name, value in request.headers.items():
+                    connection.putheader(name, value)
+                connection.endheaders(body)
+                answer = connection.getresponse()
+                content = answer.read()
             if lost:
                 self.close_connection = True
                 return
