@@ -6,6 +6,7 @@ import hashlib
 import os
 import threading
 import time
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -95,16 +96,26 @@ def test_large_files_are_worked_on_at_once_and_small_ones_one_by_one() -> None:
     assert found == ["0a", "0b", "2a", "2b", "1a", "1b"]
 
 
-def test_small_files_are_on_their_way_at_once_where_each_one_mostly_waits() -> None:
-    meeting = threading.Barrier(6)
+@pytest.mark.parametrize(("seconds", "together"), [(0.02, 6), (0.0, 4)], ids=["far", "near"])
+def test_as_many_small_files_are_on_their_way_as_their_waiting_asks_for(
+    seconds: float, together: int
+) -> None:
+    meeting = threading.Barrier(together)
+    begun = count()
 
     def work(name: str) -> str:
-        meeting.wait(timeout=20)
+        time.sleep(seconds)
+        if next(begun) >= 3:  # those before were timed
+            meeting.wait(timeout=20)  # breaks unless as many are under way
         return name
 
-    assert list(map_files(work, files_of, chunks_of(1, 1, 1), 6)) == [
-        *("0a", "0b", "1a", "1b", "2a", "2b")
-    ]
+    chunks = [Chunk(0, number, 3, 3) for number in range(33)]
+    names = list(map_files(work, lambda chunk: _three(chunk.row_group), chunks, 6))
+    assert names == [name for number in range(33) for name in _three(number)]
+
+
+def _three(number: int) -> list[str]:
+    return [f"{number}{letter}" for letter in "abc"]
 
 
 def test_the_storage_that_is_slowest_to_answer_says_how_many(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ MUTANTS = steps(
         "local_minio_incremental_backup",
         "an object that was not written again has the version that it had",
         "storage/s3.py",
-        "words = ((tag or",
-        "words = (__import__('uuid').uuid4().hex, (tag or",
+        "words = (tag, ",
+        "words = (__import__('uuid').uuid4().hex, tag, ",
     ),
     (
         "local_hive_metadata_restore",

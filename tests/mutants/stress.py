@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 _STORES = "tests/stress/test_stores_under_stress.py::"
 _CATALOGS = "tests/stress/test_catalogs_under_stress.py::"
+_WIRE = "tests/storage/test_wire.py::"
 _KEYS = "tests/stress/test_credentials_that_end.py::"
 _TOLD = "tests/bad_input/test_stacks.py::"
 _KILLED = "test_a_catalog_that_is_killed_while_it_is_read_or_registered_into_is_waited_for"
@@ -85,5 +86,46 @@ MUTANTS = (
         "        self._check_given_up()\n",
         "",
         ("tests/storage/test_requests.py",),
+    ),
+    Mutant(
+        "rest-of-another",
+        "what breaks off is gone on with only while it is the same object",
+        "storage/s3.py",
+        '            headers["if-match"] = tag\n',
+        "            headers = {**headers}\n",
+        (_WIRE + "test_the_rest_of_an_object_is_asked_for",),
+    ),
+    Mutant(
+        "whole-for-rest",
+        "a server that knows no ranges is not believed to send the rest",
+        "storage/s3.py",
+        'if "range" in headers and answer.status != _PARTIAL:',
+        "if False:",
+        (_WIRE + "test_the_whole_is_not_taken_for_the_rest",),
+    ),
+    Mutant(
+        "half-a-body",
+        "the end of a connection is not the end of an object",
+        "storage/wire.py",
+        '            raise Fault(Kind.CONNECTION, "it broke off")\n',
+        "            self.left = 0\n",
+        (_WIRE + "test_half_a_body_is_a_fault",),
+    ),
+    Mutant(
+        "put-checksum",
+        "an object is sent with the checksum of its bytes",
+        "storage/s3.py",
+        "headers = {_MARK_HEADER: mark, _CHECKSUM: _checksum(data)}",
+        "headers = {_MARK_HEADER: mark}",
+        ("tests/storage/test_s3.py::test_bytes_that_suffered_on_their_way_are_not_stored",),
+    ),
+    Mutant(
+        "part-memory",
+        "memory of a part is used again only when the part was sent",
+        "storage/cloud_stream.py",
+        "        self._waiting.append(\n            threads.submit(",
+        "        _give_back(self._buffer)\n"
+        "        self._waiting.append(\n            threads.submit(",
+        ("tests/storage/test_s3.py::test_a_large_key_goes_in_parts_and_comes_back",),
     ),
 )

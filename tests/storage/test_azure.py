@@ -245,11 +245,11 @@ def test_an_object_that_is_replaced_while_it_is_read_is_never_mixed(
     azurite: AzureServer, bucket: str
 ) -> None:
     storage = _open(azurite, bucket, "changed")
-    write_large(storage, b"1" * (6 * PART_BYTES))
+    write_large(storage, b"1" * (3 * PART_BYTES))
     with storage.open_reader("large") as reader:
-        buffer = memoryview(bytearray(6 * PART_BYTES))
+        buffer = memoryview(bytearray(3 * PART_BYTES))
         reader.readinto(buffer[:1000])
-        azurite.write(bucket, "changed/large", b"2" * (6 * PART_BYTES))
+        azurite.write(bucket, "changed/large", b"2" * (3 * PART_BYTES))
         with pytest.raises(StorageError, match="it changed while it was read"):
             reader.readinto(buffer[1000:])
 

@@ -17,6 +17,7 @@ from bcn.storage.cloud_stream import PART_BYTES
 from bcn.storage.open import Stores, canonical_location, open_storage, overlaps
 from bcn.storage.protocol import CHUNK_BYTES, Access, Storage, StorageSpec
 from bcn.storage.requests import request_counts
+from bcn.storage.s3 import _checksum
 from tests.support.proxy import SLOW_DOWN, Lose, Proxy, Refuse, Request, open_proxy
 from tests.support.servers import S3Server
 
@@ -134,17 +135,23 @@ def _pattern(size_bytes: int) -> bytes:
     return os.urandom(1 << 20) * (size_bytes >> 20) + b"end"
 
 
-def test_a_large_key_goes_in_parts_and_comes_in_ranges(
-    storage: Storage, spec: StorageSpec, minio: S3Server
+@pytest.mark.parametrize("ranged_bytes", [1, 1 << 40], ids=["by ranges", "as it comes"])
+def test_a_large_key_goes_in_parts_and_comes_back(
+    ranged_bytes: int,
+    storage: Storage,
+    spec: StorageSpec,
+    minio: S3Server,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    data = b"".join(_pattern(PART_BYTES) for _ in range(7))
+    monkeypatch.setattr("bcn.storage.cloud_stream.RANGED_BYTES", ranged_bytes)
+    data = b"".join(_pattern(PART_BYTES) for _ in range(4))
     with storage.open_writer("large") as writer:
         for start in range(0, len(data), CHUNK_BYTES):
             writer.write(memoryview(data)[start : start + CHUNK_BYTES])
         assert storage.find_stat("large") is None
         writer.commit()
     bucket, _, root = spec.location.removeprefix("s3://").partition("/")
-    assert minio.client().head_object(Bucket=bucket, Key=f"{root}/large")["ETag"].endswith('-8"')
+    assert minio.client().head_object(Bucket=bucket, Key=f"{root}/large")["ETag"].endswith('-5"')
     assert storage.read("large") == data
     found, buffer = bytearray(), memoryview(bytearray(CHUNK_BYTES - 1))
     with storage.open_reader("large") as reader:
@@ -154,17 +161,20 @@ def test_a_large_key_goes_in_parts_and_comes_in_ranges(
 
 
 def test_a_reader_can_be_left_halfway(storage: Storage) -> None:
-    storage.write_once("large", _pattern(5 * PART_BYTES))
+    storage.write_once("large", _pattern(2 * PART_BYTES))
     with storage.open_reader("large") as reader:
         assert reader.readinto(memoryview(bytearray(100))) == 100
 
 
-def test_what_changes_while_it_is_read_is_not_mixed(storage: Storage) -> None:
-    storage.write_once("large", _pattern(8 * PART_BYTES))
+def test_what_changes_while_it_is_read_is_not_mixed(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bcn.storage.cloud_stream.RANGED_BYTES", 1)
+    storage.write_once("large", _pattern(4 * PART_BYTES))
     with storage.open_reader("large") as reader:
         assert reader.readinto(memoryview(bytearray(100))) == 100
-        storage.replace("large", _pattern(8 * PART_BYTES))
-        rest = memoryview(bytearray(8 * PART_BYTES))
+        storage.replace("large", _pattern(4 * PART_BYTES))
+        rest = memoryview(bytearray(4 * PART_BYTES))
         with pytest.raises(StorageError, match="changed"):
             reader.readinto(rest)
 
@@ -259,8 +269,9 @@ def test_an_upload_whose_end_was_lost_is_there_once(troubled: Storage, proxy: Pr
 
 
 def test_a_reader_goes_on_after_a_broken_connection(
-    troubled: Storage, storage: Storage, proxy: Proxy
+    troubled: Storage, storage: Storage, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("bcn.storage.cloud_stream.RANGED_BYTES", 1)
     data = _pattern(3 * PART_BYTES)
     storage.write_once("large", data)
     gets: list[int] = []
@@ -276,6 +287,18 @@ def test_a_reader_goes_on_after_a_broken_connection(
     with troubled.open_reader("large") as reader:
         assert reader.readinto(buffer) == len(data)
     assert buffer == data
+
+
+@pytest.mark.parametrize("size_bytes", [1 << 20, 2 * PART_BYTES])
+def test_bytes_that_suffered_on_their_way_are_not_stored(
+    storage: Storage, size_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bcn.storage.s3._checksum", lambda data: _checksum(b"!" + bytes(data)))
+    with storage.open_writer("key") as writer:
+        writer.write(_pattern(size_bytes))
+        with pytest.raises(StorageError, match=r"[Cc]hecksum"):
+            writer.commit()
+    assert storage.find_stat("key") is None
 
 
 def test_a_server_that_asks_to_slow_down_is_waited_for(troubled: Storage, proxy: Proxy) -> None:

@@ -14,7 +14,7 @@ from dateutil.tz import tzlocal
 from bcn.errors import StorageError
 from bcn.storage.open import open_storage
 from bcn.storage.protocol import StorageSpec
-from bcn.storage.s3_settings import CredentialProvider, S3Settings
+from bcn.storage.s3_settings import S3Settings
 from tests.support.servers import ACCESS_KEY, SECRET_KEY, S3Server
 
 ROLE = "arn:aws:iam::123456789012:role/backup"
@@ -119,16 +119,14 @@ def test_a_role_is_assumed_and_renewed(
     properties = {**minio.properties, "s3.role-arn": ROLE, "s3.role-session-name": "nightly"}
     _works(bucket, properties)
     settings = S3Settings(bucket, properties)
-    provider = CredentialProvider(settings)
-    first = provider()
-    assert first["token"]
-    assert first["access_key_id"] != ACCESS_KEY
-    assert first["expires_at"] is not None  # obstore asks again
-    assert provider()["token"] == first["token"]
+    first = settings.credentials.get_frozen_credentials()
+    assert first.token
+    assert first.access_key != ACCESS_KEY
+    assert settings.credentials.get_frozen_credentials().token == first.token
     later = datetime.now(tzlocal()) + timedelta(minutes=55)  # of an hour
     monkeypatch.setattr("botocore.credentials._local_now", lambda: later)
     settings.credentials._time_fetcher = lambda: later
-    assert provider()["token"] != first["token"]
+    assert settings.credentials.get_frozen_credentials().token != first.token
 
 
 def test_half_a_key_is_refused(minio: S3Server, bucket: str) -> None:

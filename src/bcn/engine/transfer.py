@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
+from math import ceil
 from typing import TypeVar
 
 from bcn.engine.chunks import Chunk
@@ -24,6 +25,9 @@ Result = TypeVar("Result")
 
 # Hashing keeps a core busy and writing keeps the disk busy: a few files at once do both.
 LARGE_IN_FLIGHT = 4
+# A small file between two stores takes this much of a core.
+_CORE_SECONDS = 0.001
+_TIMED, _FEWEST, _HANDFUL = 3, 4, 8
 
 
 def map_files(
@@ -37,7 +41,7 @@ def map_files(
     yield from _map_in_flight(work, large, LARGE_IN_FLIGHT)
     small = chain.from_iterable(files(chunk) for chunk in chunks if not chunk.is_large)
     one_by_one = small_in_flight == 1
-    yield from map(work, small) if one_by_one else _map_in_flight(work, small, small_in_flight)
+    yield from map(work, small) if one_by_one else _map_small(work, small, small_in_flight)
 
 
 def small_in_flight(repository: Storage, stores: Stores, locations: Iterable[str]) -> int:
@@ -47,6 +51,29 @@ def small_in_flight(repository: Storage, stores: Stores, locations: Iterable[str
         with suppress(BcnError):  # what cannot be opened is told when a file of it is copied
             wanted.append(stores.resolve(location)[0].small_in_flight)
     return max(wanted)
+
+
+def _map_small(
+    work: Callable[[Item], Result], items: Iterable[Item], most: int
+) -> Iterator[Result]:
+    """The first few go one by one: how long each takes tells how many keep a core busy.
+
+    Far away that is most of them. More than needed only fight for the core.
+    """
+    rest = iter(items)
+    shortest = 1.0
+    for item in islice(rest, _TIMED):
+        started = time.perf_counter()
+        result = work(item)
+        shortest = min(shortest, time.perf_counter() - started)
+        yield result
+    in_flight = min(most, max(_FEWEST, ceil(shortest / _CORE_SECONDS)))
+    if in_flight > _FEWEST:
+        yield from _map_in_flight(work, rest, in_flight)
+        return
+    handfuls = iter(lambda: tuple(islice(rest, _HANDFUL)), ())
+    for results in _map_in_flight(lambda handful: [*map(work, handful)], handfuls, in_flight):
+        yield from results
 
 
 def _map_in_flight(

@@ -77,6 +77,28 @@ class Upload(Protocol):
         """Remove all parts."""
 
 
+class Body(Protocol):
+    """An object that is being read, and what the whole of it is."""
+
+    size_bytes: int
+    tag: str
+    version: str
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Some bytes, 0 after the last one. Raises Fault."""
+
+    def close(self) -> None:
+        """Leave the rest."""
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """A bucket whose objects are read as they come, into the reader's own memory."""
+
+    def open(self, name: str, start: int = 0, tag: str | None = None) -> Body:
+        """An object from a byte on, if it still has the tag. Faults MISSING, CHANGED."""
+
+
 @runtime_checkable
 class Doubtful(Protocol):
     """A bucket of a service that some speak without all of its promises."""

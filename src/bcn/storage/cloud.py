@@ -14,7 +14,7 @@ from typing import TypeVar
 from bcn.errors import KeyExistsError, StorageError
 from bcn.storage.bucket import Bucket, Buffer, Copying, Doubtful, Listed, Upload
 from bcn.storage.claim import claim
-from bcn.storage.cloud_stream import CloudReader, CloudWriter, open_stream
+from bcn.storage.cloud_stream import BodyReader, CloudReader, CloudWriter, open_stream
 from bcn.storage.fault import Fault, Kind
 from bcn.storage.local import TEMPORARY_PREFIX
 from bcn.storage.protocol import Stat
@@ -30,7 +30,7 @@ _REFUSED = {Kind.CREDENTIALS, Kind.EXPIRED}
 class CloudStorage:
     """A prefix of a bucket. Keys are joined to it and never normalised."""
 
-    small_in_flight = 16
+    small_in_flight = 32
 
     def __init__(
         self, bucket: Bucket, root: str, renew: Callable[[], Bucket] | None = None
@@ -76,7 +76,7 @@ class CloudStorage:
         name = self.name_of(key)
         return bytes(self.attempt("read", name, lambda: self.bucket.get(name)))
 
-    def open_reader(self, key: str) -> CloudReader:
+    def open_reader(self, key: str) -> CloudReader | BodyReader:
         """The bytes of a key as a stream: large ones in ranges, some of them ahead."""
         name = self.name_of(key)
         place = self.describe(name)
@@ -151,7 +151,7 @@ class CloudStorage:
 
     def copy_from(self, reader: object, key: str) -> bytes | None:
         """Ask the service; a condition on a copy is not trusted, so what is there is looked at."""
-        origin = reader.origin if isinstance(reader, CloudReader) else None
+        origin = reader.origin if isinstance(reader, CloudReader | BodyReader) else None
         if origin is None or not isinstance(self.bucket, Copying):
             return None
         name, mark, copying = self.name_of(key), secrets.token_hex(16), self.bucket

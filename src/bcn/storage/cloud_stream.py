@@ -1,16 +1,17 @@
-"""Objects as streams: read in ranges, written in parts, several under way at a time."""
+"""Objects as streams: read as they come or by ranges, written in parts, some of them under way."""
 
 from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from bcn.errors import StorageError
-from bcn.storage.bucket import Bucket, Origin, Piece, Range, Upload
+from bcn.storage.bucket import Body, Bucket, Origin, Piece, Range, Streaming, Upload
 from bcn.storage.fault import Fault, Kind
 from bcn.storage.protocol import Stat
 
@@ -19,17 +20,26 @@ if TYPE_CHECKING:  # a writer is the storage's own
 
 FIRST_BYTES = 4 << 20  # is read before it is known whether the service can copy the object itself
 COPIED_BYTES = 16 << 20  # smaller ones are through before the service has answered
+RANGED_BYTES = 256 << 20  # is not left to one connection
 RANGE_BYTES = 8 << 20
-PART_BYTES = 8 << 20
+PART_BYTES = 16 << 20
 IN_FLIGHT = 3
+_PARTS_IN_FLIGHT = 2
+_REOPENED = 5  # times in a row, with no byte between them
 # A store takes 10,000 parts. Some want all of one size, which is kept up to 40 GB.
 _LARGE_PART_BYTES = 128 << 20
 _PARTS_BEFORE_LARGE = 5_000
 _PARTS = 10_000
 
 
-def open_stream(bucket: Bucket, name: str, place: str) -> CloudReader:
+def open_stream(bucket: Bucket, name: str, place: str) -> CloudReader | BodyReader:
     """A reader of an object that is there. Raises Fault."""
+    if isinstance(bucket, Streaming):
+        body = bucket.open(name)
+        if body.size_bytes < RANGED_BYTES:
+            origin = _origin(bucket, name, body.size_bytes, body.tag)
+            return BodyReader(partial(bucket.open, name), body, place, origin)
+        body.close()
     try:
         first = bucket.get_range(name, Range(0, FIRST_BYTES))
     except Fault as fault:
@@ -41,10 +51,12 @@ def open_stream(bucket: Bucket, name: str, place: str) -> CloudReader:
     stat = Stat(first.size_bytes, first.version)
     if first.size_bytes == len(first.data):
         return CloudReader(iter((first.data,)), stat, place)
-    origin = None
-    if first.size_bytes >= COPIED_BYTES:
-        origin = Origin(bucket, name, first.size_bytes, first.tag)
+    origin = _origin(bucket, name, first.size_bytes, first.tag)
     return CloudReader(_read_ahead(bucket, name, first), stat, place, origin)
+
+
+def _origin(bucket: Bucket, name: str, size_bytes: int, tag: str) -> Origin | None:
+    return Origin(bucket, name, size_bytes, tag) if size_bytes >= COPIED_BYTES else None
 
 
 def _find_stat(bucket: Bucket, name: str) -> Stat:
@@ -131,6 +143,56 @@ class CloudReader:
             )
 
 
+class BodyReader:
+    """Bytes of one object from its start, by one request; by another one where that broke off."""
+
+    def __init__(
+        self, open_at: Callable[[int, str], Body], body: Body, place: str, origin: Origin | None
+    ) -> None:
+        self.stat = Stat(body.size_bytes, body.version)
+        self.origin = origin
+        self._open_at = open_at
+        self._body = body
+        self._place = place
+        self._position = 0
+
+    def __enter__(self) -> BodyReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._body.close()
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill the buffer from the front."""
+        wanted = min(len(buffer), self.stat.size_bytes - self._position)
+        filled = 0
+        while filled < wanted:
+            filled += self._read(buffer[filled:wanted])
+        return filled
+
+    def _read(self, buffer: memoryview) -> int:
+        """At least a byte."""
+        for _ in range(_REOPENED):
+            try:
+                count = self._body.readinto(buffer)
+            except Fault as fault:
+                count, last = 0, fault
+            else:
+                last = Fault(Kind.CONNECTION, "it broke off")
+            if count:
+                self._position += count
+                return count
+            self._reopen()
+        raise last.error("read", self._place)
+
+    def _reopen(self) -> None:
+        self._body.close()
+        try:
+            self._body = self._open_at(self._position, self._body.tag)
+        except Fault as fault:
+            raise fault.error("read", self._place) from None
+
+
 class CloudWriter:
     """A key in the making: one put if it stays small, else an upload in parts."""
 
@@ -138,7 +200,8 @@ class CloudWriter:
         self._storage = storage
         self._name = name
         self._mark = secrets.token_hex(16)
-        self._buffer = bytearray()
+        self._buffer = memoryview(b"")
+        self._filled = 0
         self._upload: Upload | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._waiting: deque[Future[None]] = deque()
@@ -155,23 +218,31 @@ class CloudWriter:
         """Append bytes; a full part is sent while the next one fills."""
         rest = memoryview(data)
         while rest:
-            large = self._parts >= _PARTS_BEFORE_LARGE
-            room = (_LARGE_PART_BYTES if large else PART_BYTES) - len(self._buffer)
-            if room == 0:
-                self._send()
-                continue
-            self._buffer += rest[:room]
-            rest = rest[room:]
+            if self._filled == len(self._buffer):
+                self._next_buffer()
+            count = min(len(rest), len(self._buffer) - self._filled)
+            self._buffer[self._filled : self._filled + count] = rest[:count]
+            self._filled += count
+            rest = rest[count:]
+
+    def _next_buffer(self) -> None:
+        if self._filled:
+            self._send()
+        is_large = self._parts >= _PARTS_BEFORE_LARGE
+        self._buffer = memoryview(bytearray(_LARGE_PART_BYTES)) if is_large else _take_buffer()
+        self._filled = 0
 
     def _send(self) -> None:
         upload, threads = self._begin()
         if self._parts == _PARTS:
             raise StorageError(f"{self._storage.describe(self._name)} is too large")
-        if len(self._waiting) == IN_FLIGHT:
+        if len(self._waiting) == _PARTS_IN_FLIGHT:
             self._await_oldest()
         self._parts += 1
-        self._waiting.append(threads.submit(upload.send, self._parts, self._buffer))
-        self._buffer = bytearray()
+        self._waiting.append(
+            threads.submit(_send_part, upload, self._parts, self._buffer, self._filled)
+        )
+        self._buffer = memoryview(b"")
 
     def _begin(self) -> tuple[Upload, ThreadPoolExecutor]:
         if self._upload is None or self._threads is None:
@@ -179,7 +250,7 @@ class CloudWriter:
             self._upload = self._storage.attempt(
                 "write", self._name, lambda: bucket.begin_upload(self._name, self._mark)
             )
-            self._threads = ThreadPoolExecutor(IN_FLIGHT)
+            self._threads = ThreadPoolExecutor(_PARTS_IN_FLIGHT)
         return self._upload, self._threads
 
     def _await_oldest(self) -> None:
@@ -188,7 +259,7 @@ class CloudWriter:
     def commit(self) -> None:
         """Make the key appear, if it is free."""
         if self._upload is None:
-            self._storage.create(self._name, self._buffer)
+            self._storage.create(self._name, self._buffer[: self._filled])
         else:
             self._send()
             while self._waiting:
@@ -198,6 +269,8 @@ class CloudWriter:
 
     def close(self) -> None:
         """Wait for what is under way; leave nothing of a key that was not committed."""
+        _give_back(self._buffer)
+        self._buffer = memoryview(b"")
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
         if self._upload is not None and not self._is_done:
@@ -205,3 +278,25 @@ class CloudWriter:
                 self._upload.abort()
             except Fault:
                 return  # what is left is found by `iter_leftovers`
+
+
+def _send_part(upload: Upload, number: int, buffer: memoryview, filled: int) -> None:
+    upload.send(number, buffer[:filled])
+    _give_back(buffer)
+
+
+# Memory that parts were in: the pages of a new buffer cost as much as sending them.
+_BUFFERS = 16
+_free: deque[memoryview] = deque(maxlen=_BUFFERS)
+
+
+def _take_buffer() -> memoryview:
+    try:
+        return _free.pop()
+    except IndexError:
+        return memoryview(bytearray(PART_BYTES))
+
+
+def _give_back(buffer: memoryview) -> None:
+    if len(buffer) == PART_BYTES:
+        _free.append(buffer)

@@ -239,9 +239,7 @@ def fault_by_text(text: str) -> Fault:
     """What obstore's text of an error means: it has no fields to ask."""
     found = _STATUS.search(text)
     if found is not None:
-        code, message = _CODE.search(text), _MESSAGE.search(text)
-        said = unescape(message[1]) if message else ""
-        return fault_by_answer(int(found[1]), code[1] if code else "", said)
+        return _fault_by_words(int(found[1]), text)
     for words, kind, detail in (
         (_TLS_WORDS, Kind.TLS, ""),
         (("InvalidContentType", "CorruptMessage"), Kind.PROTOCOL, "it does not answer to https"),
@@ -257,3 +255,14 @@ def fault_by_text(text: str) -> Fault:
         if any(word in text for word in words):
             return Fault(kind, detail)
     return Fault(Kind.OTHER, text.splitlines()[0] if text else "")
+
+
+def fault_by_body(status: int, body: bytes | bytearray) -> Fault:
+    """What the XML of an error means; an answer to HEAD has none."""
+    return _fault_by_words(status, body.decode(errors="replace"))
+
+
+def _fault_by_words(status: int, text: str) -> Fault:
+    code, message = _CODE.search(text), _MESSAGE.search(text)
+    said = unescape(message[1]) if message else ""
+    return fault_by_answer(status, code[1] if code else "", said)

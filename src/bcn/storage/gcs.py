@@ -273,7 +273,7 @@ class GcsUpload:
                 raise
             finally:
                 self._turn.notify_all()
-            self._held = data
+            self._held = bytes(data)  # its memory is the caller's again after this
             self._next += 1
 
     def finish(self, *, create_only: bool) -> None:

@@ -79,7 +79,7 @@ class Storage(Protocol):
     """Bytes under keys. Every failure is a StorageError."""
 
     small_in_flight: int
-    """How many small files should be on their way at once: many where each one mostly waits."""
+    """How many small files may be on their way at once: many where each one mostly waits."""
 
     def read(self, key: str) -> bytes:
         """All bytes of a key. Raises MissingKeyError."""

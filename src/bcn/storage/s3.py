@@ -1,8 +1,4 @@
-"""S3 and what speaks it: obstore moves bytes, botocore does what obstore cannot.
-
-obstore lists no name that it cannot spell (`a//b`, `..`, control characters) and drops slashes at
-the end; it has no uploads in parts that must be new. botocore takes every name as it is.
-"""
+"""S3 and what speaks it: objects go by wire, what is asked of the service by botocore."""
 
 from __future__ import annotations
 
@@ -13,19 +9,22 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote_plus
 
-import obstore
 from isal import isal_zlib
-from obstore.store import S3Store
 
 from bcn.storage.bucket import Buffer, Facts, Listed, Origin, Piece, Range, UnfinishedUpload
 from bcn.storage.fault import Fault, Kind, fault_by_answer
 from bcn.storage.s3_conditions import Conditions
 from bcn.storage.s3_connection import S3Connection
-from bcn.storage.s3_copy import MARK, S3Copying, mark_of
+from bcn.storage.s3_copy import MARK, S3Copying
 from bcn.storage.s3_settings import S3Settings
-from bcn.storage.through_obstore import is_odd, iter_chunks
+from bcn.storage.wire import Answer
 
 _SLASHES = re.compile(r"[/\\]+")
+# What some servers normalise, and XML cannot spell.
+_ODD = re.compile(r"\A\Z|//|\A/|/\Z|(?:\A|/)\.\.?(?:/|\Z)|[\x00-\x1f\x7f\\]")
+_STREAM_BYTES = 1 << 20
+_PARTIAL = 206
+_MARK_HEADER, _CHECKSUM = f"x-amz-meta-{MARK}", "x-amz-checksum-crc32"
 
 
 class S3Bucket:
@@ -38,69 +37,55 @@ class S3Bucket:
         settings = S3Settings(name, properties)
         self.service = settings.service
         self.connection = S3Connection(settings)
-        self._ask, self._move = self.connection.ask, self.connection.move
+        self._ask, self._send = self.connection.ask, self.connection.send
         self._copying = S3Copying(self.connection)
         self.conditions = Conditions(self, is_known=settings.endpoint is None)
 
     # reading
 
+    def open(self, name: str, start: int = 0, tag: str | None = None) -> S3Body:
+        """An object from a byte on."""
+        headers = {} if start == 0 else {"range": f"bytes={start}-"}
+        return self._get(name, headers, tag)
+
+    def _get(self, name: str, headers: dict[str, str], tag: str | None) -> S3Body:
+        if tag is not None:
+            headers["if-match"] = tag
+        try:
+            answer = self._send("get", "GET", name, headers)
+        except Fault as fault:
+            raise Fault(Kind.CHANGED) if fault.kind is Kind.EXISTS else fault from None
+        if "range" in headers and answer.status != _PARTIAL:
+            answer.close()
+            raise Fault(Kind.WHOLE_ONLY)
+        return S3Body(answer)
+
     def get(self, name: str) -> memoryview:
         """All bytes."""
-        if is_odd(name):
-            data: memoryview = self._ask("get", "get_object", Key=name)["Data"]
-            return data
-        return self._move("get", lambda store: memoryview(obstore.get(store, name).bytes()))
+        return memoryview(self._send("get", "GET", name).read())
 
     def get_range(self, name: str, span: Range) -> Piece:
         """Some bytes."""
-        if is_odd(name):
-            return self._get_odd_range(name, span)
-        options: Any = {"range": (span.start, span.end)}
-        if span.tag is not None:
-            options["if_match"] = span.tag
-
-        def get(store: S3Store) -> Piece:
-            answer = obstore.get(store, name, options=options)
-            meta = answer.meta
-            facts = _facts(meta["size"], meta["e_tag"], meta["version"])
-            data = memoryview(answer.bytes())
-            return Piece(data, facts.size_bytes, meta["e_tag"] or "", facts.version)
-
-        try:
-            return self._move("get", get)
-        except Fault as fault:
-            raise _changed(fault) from None
-
-    def _get_odd_range(self, name: str, span: Range) -> Piece:
-        more = {} if span.tag is None else {"IfMatch": span.tag}
-        try:
-            answer = self._ask(
-                "get", "get_object", Key=name, Range=f"bytes={span.start}-{span.end - 1}", **more
-            )
-        except Fault as fault:
-            raise _changed(fault) from None
-        if "ContentRange" not in answer:
-            raise Fault(Kind.WHOLE_ONLY)
-        size_bytes = int(answer["ContentRange"].rpartition("/")[2])
-        facts = _facts(size_bytes, answer["ETag"], answer.get("VersionId"))
-        return Piece(answer["Data"], size_bytes, answer["ETag"], facts.version)
+        body = self._get(name, {"range": f"bytes={span.start}-{span.end - 1}"}, span.tag)
+        return Piece(memoryview(body.read()), body.size_bytes, body.tag, body.version)
 
     def stream(self, name: str) -> Iterator[memoryview]:
         """All bytes, one after the other."""
-        if is_odd(name):
-            yield self.get(name)
-            return
-        yield from iter_chunks(self._move("get", lambda store: obstore.get(store, name)))
+        body = self.open(name)
+        try:
+            while True:
+                buffer = memoryview(bytearray(_STREAM_BYTES))
+                count = body.readinto(buffer)
+                if count == 0:
+                    return
+                yield buffer[:count]
+        finally:
+            body.close()
 
     def find(self, name: str) -> Facts | None:
         """What is there; the bucket's absence is no answer."""
         try:
-            if is_odd(name):
-                answer = self._ask("head", "head_object", Key=name)
-                tag, version = answer["ETag"], answer.get("VersionId")
-                return _facts(answer["ContentLength"], tag, version)
-            meta = self._move("head", lambda store: obstore.head(store, name))
-            return _facts(meta["size"], meta["e_tag"], meta["version"])
+            headers = self._send("head", "HEAD", name).headers
         except Fault as fault:
             if fault.kind is Kind.MISSING:
                 self._see_bucket(name)
@@ -108,6 +93,7 @@ class S3Bucket:
             if fault.kind in {Kind.DENIED, Kind.REGION, Kind.OTHER}:
                 self._explain(name)  # an answer to HEAD has no words
             raise
+        return _facts(int(headers.get("content-length", 0)), headers)
 
     def _see_bucket(self, name: str) -> None:
         """Raises Fault NO_BUCKET."""
@@ -118,7 +104,7 @@ class S3Bucket:
     def _explain(self, name: str) -> None:
         """Ask for a byte of an object, for the words of the refusal. Raises Fault."""
         try:
-            self._ask("get", "get_object", Key=name, Range="bytes=0-0")
+            self._send("get", "GET", name, {"range": "bytes=0-0"}).close()
         except Fault as fault:
             if fault.kind not in {Kind.MISSING, Kind.RANGE}:
                 raise
@@ -126,12 +112,11 @@ class S3Bucket:
     def find_mark(self, name: str) -> str | None:
         """The mark of the write that made an object."""
         try:
-            answer = self._ask("head", "head_object", Key=name)
+            return self._send("head", "HEAD", name).headers.get(_MARK_HEADER)
         except Fault as fault:
             if fault.kind is Kind.MISSING:
                 return None
             raise
-        return mark_of(answer)
 
     def list(self, prefix: str, limit: int | None = None) -> Iterator[Listed]:
         """Objects whose names begin with the prefix; pages are fetched as they are needed."""
@@ -170,22 +155,12 @@ class S3Bucket:
 
     def put_raw(self, name: str, data: Buffer, mark: str, *, create_only: bool) -> None:
         """Store an object, with a condition that the server may ignore."""
-        if is_odd(name):
-            more = {"IfNoneMatch": "*"} if create_only else {}
-            self._ask("put", "put_object", Key=name, Body=data, Metadata={MARK: mark}, **more)
+        headers = {_MARK_HEADER: mark, _CHECKSUM: _checksum(data)}
+        if create_only:
+            headers["if-none-match"] = "*"
+        self._send("put", "PUT", name, headers, data).read()
+        if _is_odd(name):
             self._check_spelling(name, len(data), mark)
-            return
-        self._move(
-            "put",
-            lambda store: obstore.put(
-                store,
-                name,
-                data,
-                attributes={MARK: mark},
-                use_multipart=False,
-                mode="create" if create_only else "overwrite",
-            ),
-        )
 
     def _check_spelling(self, name: str, size_bytes: int, mark: str) -> None:
         """Some servers take `a//b` and store `a/b`: Fault KEY, and what they stored is removed."""
@@ -195,23 +170,21 @@ class S3Bucket:
         )
         if listed and (other in {"", name} or self.find_mark(other) != mark):
             return
-        self._ask("delete", "delete_object", Key=name)
+        self._delete_one(name)
         raise Fault(Kind.KEY, "it would store it under another name")
 
     def delete(self, names: Sequence[str]) -> None:
         """Remove objects, a thousand a request where the server can; XML cannot spell odd names."""
-        plain = [name for name in names if not is_odd(name)]
-        for name in names:
-            if is_odd(name):
-                self._ask("delete", "delete_object", Key=name)
-        if len(plain) == 1:
-            self._delete_one(plain[0])
-        elif plain:
+        plain = [name for name in names if not _is_odd(name)]
+        if len(plain) > 1:
             self._delete_many(plain)
+        for name in names:
+            if len(plain) == 1 or _is_odd(name):
+                self._delete_one(name)
 
     def _delete_one(self, name: str) -> None:
         try:
-            self._move("delete", lambda store: obstore.delete(store, name))
+            self._send("delete", "DELETE", name).read()
         except Fault as fault:
             if fault.kind is not Kind.MISSING:
                 raise
@@ -224,7 +197,7 @@ class S3Bucket:
             if fault.kind is not Kind.UNSUPPORTED:
                 raise
             for name in names:
-                self._ask("delete", "delete_object", Key=name)
+                self._delete_one(name)
             return
         for failed in answer.get("Errors", ()):
             raise fault_by_answer(None, failed.get("Code", ""), failed.get("Message", ""))
@@ -298,11 +271,13 @@ class S3Upload:
 
     def send(self, number: int, data: Buffer) -> None:
         """Store a part."""
-        ask = partial(
-            self._bucket.connection.ask, "put", "upload_part", Key=self._name, UploadId=self._id
+        checksum = _checksum(data)
+        query = {"partNumber": str(number), "uploadId": self._id}
+        answer = self._bucket.connection.send(
+            "put", "PUT", self._name, {_CHECKSUM: checksum}, data, query
         )
-        checksum = b64encode(isal_zlib.crc32(data).to_bytes(4, "big")).decode()
-        tag = ask(PartNumber=number, Body=data, ChecksumCRC32=checksum)["ETag"]
+        answer.read()
+        tag = answer.headers["etag"]
         self._parts[number] = {"PartNumber": number, "ETag": tag, "ChecksumCRC32": checksum}
 
     def finish(self, *, create_only: bool) -> None:
@@ -330,11 +305,32 @@ class S3Upload:
         self._bucket.abort_upload(self._name, self._id)
 
 
-def _facts(size_bytes: int, tag: str | None, version: str | None) -> Facts:
+class S3Body:
+    """An object on its way."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        headers = answer.headers
+        if "content-length" not in headers:
+            answer.close()
+            raise Fault(Kind.PROTOCOL, "it does not tell how long an object is")
+        total = headers.get("content-range", "").rpartition("/")[2]
+        self.size_bytes = int(total) if total.isdigit() else answer.left
+        self.tag = headers.get("etag", "")
+        self.version = _facts(self.size_bytes, headers).version
+        self.readinto, self.read, self.close = answer.readinto, answer.read, answer.close
+
+
+def _is_odd(name: str) -> bool:
+    return _ODD.search(name) is not None
+
+
+def _checksum(data: Buffer) -> str:
+    return b64encode(isal_zlib.crc32(data).to_bytes(4, "big")).decode()
+
+
+def _facts(size_bytes: int, headers: Mapping[str, str]) -> Facts:
     """The tag is a digest of the bytes for most writers, and new with every write for the rest."""
-    words = ((tag or "").strip('"'), str(size_bytes), version if version != "null" else None)
+    tag, version = headers.get("etag", "").strip('"'), headers.get("x-amz-version-id")
+    words = (tag, str(size_bytes), version if version != "null" else None)
     return Facts(size_bytes, "-".join(word for word in words if word))
-
-
-def _changed(fault: Fault) -> Fault:
-    return Fault(Kind.CHANGED) if fault.kind is Kind.EXISTS else fault

@@ -1,12 +1,12 @@
-"""A connection to one bucket: obstore's and botocore's, their failures as Faults."""
+"""A connection to one bucket: objects go by wire, all else by botocore; failures are Faults."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from datetime import timedelta
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from botocore import UNSIGNED
 from botocore.config import Config
@@ -22,20 +22,18 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as BotoConnectionError
 from botocore.session import Session
-from obstore.exceptions import AlreadyExistsError, BaseError
-from obstore.store import S3Store
 
-from bcn.errors import StorageError
-from bcn.storage.fault import Fault, Kind, fault_by_answer, fault_by_text
+from bcn.storage.bucket import Buffer
+from bcn.storage.fault import Fault, Kind, fault_by_answer, fault_by_body
 from bcn.storage.requests import Patience
-from bcn.storage.s3_settings import CredentialProvider, S3Settings
-
-Answer = TypeVar("Answer")
+from bcn.storage.s3_settings import S3Settings
+from bcn.storage.s3_signature import Signer, spell_path, spell_query
+from bcn.storage.wire import Answer, Wire
 
 _CONNECT_SECONDS = 4
 _FIRST_ANSWER_SECONDS = 8  # a port that speaks something else may never answer
 _ANSWER_SECONDS = 60
-_REQUEST_SECONDS = 600
+_SUCCESS = 2
 # What a server may work on for long before it says a word.
 _SLOW_SECONDS = {"copy_object": 600, "complete_multipart_upload": 600}
 _POOL = 32
@@ -49,27 +47,66 @@ class S3Connection:
         self.is_seen = False  # whether the bucket was; a missing key may mean a missing bucket
         self._patience = Patience()
         self._lock = threading.Lock()
-        self._stores: dict[bool, S3Store] = {}
         self._clients: dict[int, Any] = {}
 
-    def move(self, kind: str, request: Callable[[S3Store], Answer]) -> Answer:
-        """A request by obstore. Raises Fault, StorageError."""
+    def send(
+        self,
+        kind: str,
+        method: str,
+        name: str,
+        headers: Mapping[str, str] | None = None,
+        body: Buffer = b"",
+        query: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """A request for one object by wire. Raises Fault, StorageError."""
 
         def attempt() -> Answer:
-            try:
-                return request(self._store())
-            except AlreadyExistsError:
-                raise Fault(Kind.EXISTS) from None
-            except (BaseError, OSError) as error:
-                raise fault_by_text(str(error)) from None
-            except BaseException as error:
-                if type(error).__name__ != "PanicException":  # it has no name to import
-                    raise
-                raise Fault(Kind.OTHER, str(error)) from None
+            seconds = _ANSWER_SECONDS if self._patience.is_proven else _FIRST_ANSWER_SECONDS
+            signed = self._sign(method, path, query or {}, headers or {})
+            answer = wire.send(method, target, signed, body, seconds)
+            if answer.status // 100 != _SUCCESS:
+                raise fault_by_body(answer.status, answer.read())
+            return answer
 
+        wire, path = self._wire, f"{self._path}{spell_path(name)}"
+        target = f"{path}?{spell_query(query)}" if query else path
         answer = self._patience.call(kind, attempt)
         self.is_seen = True
         return answer
+
+    def _sign(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        headers = {**headers, "host": self._wire.host}
+        if self.settings.is_anonymous:
+            return headers
+        try:
+            return self._signer.sign(method, path, query, headers)
+        except (ClientError, BotoCoreError) as error:
+            raise Fault(Kind.CREDENTIALS, str(error)) from None
+
+    @cached_property
+    def _signer(self) -> Signer:
+        return Signer(self.settings.credentials, self.settings.region)
+
+    @cached_property
+    def _base(self) -> SplitResult:
+        """Where the service is. Which of AWS's hosts has a region botocore knows."""
+        settings = self.settings
+        base = urlsplit(settings.endpoint or self._client(None).meta.endpoint_url)
+        if settings.is_virtual_hosted:
+            return base._replace(netloc=f"{settings.bucket}.{base.netloc}")
+        return base
+
+    @cached_property
+    def _wire(self) -> Wire:
+        return Wire(self._base.geturl(), self.settings.ca_bundle)
+
+    @cached_property
+    def _path(self) -> str:
+        """What is before the name of every object."""
+        bucket = "" if self.settings.is_virtual_hosted else f"/{self.settings.bucket}"
+        return f"{self._base.path.rstrip('/')}{bucket}/"
 
     def ask(self, kind: str, operation: str, **values: Any) -> Any:
         """A request by botocore. Raises Fault, StorageError."""
@@ -77,56 +114,13 @@ class S3Connection:
         def attempt() -> Any:
             try:
                 client = self._client(_SLOW_SECONDS.get(operation))
-                answer = getattr(client, operation)(Bucket=self.settings.bucket, **values)
-                if operation == "get_object":
-                    answer["Data"] = memoryview(answer["Body"].read())
+                return getattr(client, operation)(Bucket=self.settings.bucket, **values)
             except (ClientError, BotoCoreError) as error:
                 raise _fault(error) from None
-            return answer
 
         answer = self._patience.call(kind, attempt)
         self.is_seen = True
         return answer
-
-    def _store(self) -> S3Store:
-        proven = self._patience.is_proven
-        with self._lock:
-            if proven not in self._stores:
-                self._stores[proven] = self._open_store(
-                    _REQUEST_SECONDS if proven else _FIRST_ANSWER_SECONDS
-                )
-            return self._stores[proven]
-
-    def _open_store(self, timeout_seconds: int) -> S3Store:
-        settings = self.settings
-        virtual, endpoint = settings.is_virtual_hosted, settings.endpoint
-        config: Any = {
-            "region": settings.region,
-            "virtual_hosted_style_request": virtual,
-            "skip_signature": settings.is_anonymous,
-            "disable_bulk_delete": True,
-        }
-        if endpoint is not None:
-            if virtual:  # obstore expects the bucket in it then
-                endpoint = endpoint.replace("://", f"://{self.settings.bucket}.", 1)
-            config["endpoint"] = config["aws_endpoint_url_s3"] = endpoint
-        options: Any = {
-            "allow_http": True,
-            "connect_timeout": timedelta(seconds=_CONNECT_SECONDS),
-            "timeout": timedelta(seconds=timeout_seconds),
-            "read_timeout": timedelta(seconds=min(timeout_seconds, _ANSWER_SECONDS)),
-        }
-        if settings.ca_bundle:
-            options["root_certificate"] = _read_bundle(settings.ca_bundle)
-        if not settings.is_anonymous:
-            settings.credentials  # noqa: B018  what is wrong with them is told here
-        return S3Store(
-            self.settings.bucket,
-            config=config,
-            client_options=options,
-            retry_config={"max_retries": 0},  # Patience knows what to try again
-            credential_provider=None if settings.is_anonymous else CredentialProvider(settings),
-        )
 
     def _client(self, slow_seconds: int | None) -> Any:
         seconds = slow_seconds or _ANSWER_SECONDS
@@ -162,13 +156,6 @@ class S3Connection:
             verify=settings.ca_bundle,
             config=config,
         )
-
-
-def _read_bundle(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise StorageError(f"cannot read AWS_CA_BUNDLE {path}: {error.strerror}") from None
 
 
 def _fault(error: ClientError | BotoCoreError) -> Fault:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.credentials import (
     AssumeRoleCredentialFetcher,
@@ -21,9 +19,6 @@ from botocore.session import Session
 
 from bcn.errors import StorageError
 
-if TYPE_CHECKING:  # a type that exists for checkers only
-    from obstore.store import S3Credential
-
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ENDPOINT = re.compile(
     r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?(/[A-Za-z0-9._/-]*)?"
@@ -32,8 +27,6 @@ _REGION = re.compile(r"[A-Za-z0-9-]+")
 _PROFILE_HINT = "check s3.profile-name, AWS_PROFILE and the files in ~/.aws"
 _DEFAULT_REGION = "us-east-1"
 _SESSION_NAME = "bcn"
-# obstore keeps credentials until shortly before this time has passed, then asks again.
-_ASK_AGAIN = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -174,23 +167,3 @@ class S3Settings:
             create_client, base, role, extra_args={"RoleSessionName": name}
         )
         return DeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
-
-
-class CredentialProvider:
-    """Gives obstore the credentials of now, again and again in long tasks."""
-
-    def __init__(self, settings: S3Settings) -> None:
-        self._settings = settings
-        self._lock = threading.Lock()
-
-    def __call__(self) -> S3Credential:
-        with self._lock:
-            credentials = self._settings.credentials
-            frozen = credentials.get_frozen_credentials()
-        expires = hasattr(credentials, "refresh_needed")
-        return {
-            "access_key_id": frozen.access_key,
-            "secret_access_key": frozen.secret_key,
-            "token": frozen.token,
-            "expires_at": datetime.now(UTC) + _ASK_AGAIN if expires else None,
-        }

@@ -1,0 +1,226 @@
+"""Requests by wire: answers of every form, kept connections, proxies, bodies that break off."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+import pytest
+
+from bcn.errors import StorageError
+from bcn.storage.fault import Fault, Kind
+from bcn.storage.open import Stores
+from bcn.storage.protocol import Access
+from bcn.storage.wire import Answer, Wire
+
+OK = b"HTTP/1.1 200 OK\r\n"
+EMPTY = OK + b"Content-Length: 0\r\n\r\n"
+END = b"closed here"
+
+
+@dataclass
+class Script:
+    """A server that gives one answer after the other, whatever it is asked."""
+
+    url: str
+    asked: list[str] = field(default_factory=list)
+    connections: int = 0
+
+
+@contextmanager
+def _serve(*answers: bytes) -> Iterator[Script]:
+    """An answer that ends in END ends its connection, too."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        script = Script(f"http://127.0.0.1:{server.getsockname()[1]}")
+        waiting, open_now = iter(answers), list[socket.socket]()
+
+        def serve() -> None:
+            with suppress(OSError, StopIteration):
+                while True:
+                    connection, _ = server.accept()
+                    script.connections += 1
+                    open_now.append(connection)
+                    with connection:
+                        _talk(connection, script, waiting)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield script
+        finally:
+            for place in (server, *open_now):
+                with suppress(OSError):
+                    place.shutdown(socket.SHUT_RDWR)
+    thread.join(timeout=5)
+
+
+def _talk(connection: socket.socket, script: Script, answers: Iterator[bytes]) -> None:
+    while True:
+        asked = b""
+        while b"\r\n\r\n" not in asked:
+            more = connection.recv(1 << 16)
+            if not more:
+                return
+            asked += more
+        script.asked.append(asked.decode())
+        answer = next(answers)
+        connection.sendall(answer.removesuffix(END))
+        if answer.endswith(END):
+            return
+
+
+def _ask(wire: Wire, method: str = "GET", target: str = "/x") -> Answer:
+    return wire.send(method, target, {"host": wire.host}, b"", 5)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OK + b"Content-Length: 5\r\n\r\nbytes",
+        OK + b"content-length:5\r\nConnection: close\r\n\r\nbytes" + END,
+        OK + b"Transfer-Encoding: chunked\r\n\r\n3;x=y\r\nbyt\r\n2\r\nes\r\n0\r\n\r\n",
+        OK + b"\r\nbytes" + END,
+        b"HTTP/1.1 100 Continue\r\n\r\n" + OK + b"Content-Length: 5\r\n\r\nbytes",
+        b"HTTP/1.1 200\nContent-Length: 5\n\nbytes",
+    ],
+    ids=["length", "last", "chunks", "unmeasured", "continued", "bare"],
+)
+def test_an_answer_of_any_form_is_read(answer: bytes) -> None:
+    with _serve(answer, EMPTY) as script:
+        wire = Wire(script.url)
+        found = _ask(wire)
+        assert (found.status, found.read()) == (200, b"bytes")
+        assert _ask(wire).read() == b""
+
+
+def test_a_connection_is_kept_until_the_server_ends_it() -> None:
+    with _serve(EMPTY, EMPTY, EMPTY + END, EMPTY) as script:
+        wire = Wire(script.url)
+        for _ in range(3):
+            _ask(wire).read()
+        assert script.connections == 1
+        deadline = threading.Event()
+        deadline.wait(0.2)  # the end of a connection takes its time, too
+        assert _ask(wire).status == 200
+        assert script.connections == 2
+
+
+def test_a_body_that_nobody_reads_ends_its_connection() -> None:
+    with _serve(OK + b"Content-Length: 5\r\n\r\nbytes", EMPTY) as script:
+        wire = Wire(script.url)
+        _ask(wire).close()
+        assert _ask(wire).read() == b""
+        assert script.connections == 2
+
+
+def test_an_answer_to_head_has_a_length_and_no_body() -> None:
+    with _serve(OK + b"Content-Length: 5\r\n\r\n", EMPTY) as script:
+        wire = Wire(script.url)
+        assert _ask(wire, "HEAD").headers["content-length"] == "5"
+        assert _ask(wire).status == 200
+        assert script.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (b"SSH-2.0-OpenSSH_9.2\r\n\r\n" + END, Kind.PROTOCOL),
+        (b"HTTP/1.1 many words\r\n\r\n" + END, Kind.PROTOCOL),
+        (OK + b"x: y\r\n" * 300 + END, Kind.PROTOCOL),
+        (OK + b"x: y\r\n" + END, Kind.CONNECTION),
+        (END, Kind.CONNECTION),
+    ],
+    ids=["other", "status", "endless", "half", "nothing"],
+)
+def test_what_is_no_answer_is_a_fault(answer: bytes, kind: Kind) -> None:
+    with _serve(answer) as script, pytest.raises(Fault) as caught:
+        _ask(Wire(script.url))
+    assert caught.value.kind is kind
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"Content-Length: 9\r\n\r\nbytes", b"Transfer-Encoding: chunked\r\n\r\n9\r\nbytes"],
+    ids=["length", "chunks"],
+)
+def test_half_a_body_is_a_fault(body: bytes) -> None:
+    with _serve(OK + body + END) as script:
+        answer = _ask(Wire(script.url))
+        with pytest.raises(Fault) as caught:
+            answer.read()
+    assert caught.value.kind is Kind.CONNECTION
+
+
+def test_a_proxy_is_used_unless_the_host_is_exempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with _serve(EMPTY) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url.replace("://", "://me:secret@"))
+        assert _ask(Wire("http://far.example:9000")).status == 200
+    asked = proxy.asked[0].lower()
+    assert asked.startswith("get http://far.example:9000/x http/1.1\r\nhost: far.example:9000")
+    assert "proxy-authorization: basic bwu6c2vjcmv0" in asked
+    with _serve(EMPTY) as near:
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        assert _ask(Wire(near.url)).status == 200
+    assert near.asked[0].startswith("GET /x ")
+
+
+def test_a_proxy_is_asked_for_a_tunnel_to_https(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    with _serve(b"HTTP/1.1 403 Forbidden\r\n\r\n" + END) as proxy:
+        monkeypatch.setenv("https_proxy", proxy.url)
+        with pytest.raises(Fault):
+            _ask(Wire("https://far.example"))
+    assert proxy.asked[0].startswith("CONNECT far.example:443 ")
+
+
+# an object that breaks off on its way
+
+_HALF = OK + b'ETag: "t"\r\nContent-Length: 10\r\n\r\nhello' + END
+_REST = (
+    b'HTTP/1.1 206 Partial\r\nETag: "t"\r\nContent-Range: bytes 5-9/10\r\n'
+    b"Content-Length: 5\r\n\r\nworld"
+)
+_OTHER = b"HTTP/1.1 412 Precondition Failed\r\nContent-Length: 0\r\n\r\n"
+
+
+def _read(answers: Sequence[bytes]) -> tuple[bytes, list[str]]:
+    with _serve(*answers) as script:
+        properties = {"s3.endpoint": script.url, "s3.anonymous": "true"}
+        storage, key = Stores(Access(properties)).resolve("s3://bucket/key")
+        buffer = memoryview(bytearray(20))
+        with storage.open_reader(key) as reader:
+            count = reader.readinto(buffer)
+        return bytes(buffer[:count]), script.asked
+
+
+def test_the_rest_of_an_object_is_asked_for() -> None:
+    found, asked = _read([_HALF, _REST])
+    assert found == b"helloworld"
+    assert "range: bytes=5-\r\n" in asked[1]
+    assert 'if-match: "t"\r\n' in asked[1]
+
+
+def test_the_rest_of_another_object_is_not_taken_for_it() -> None:
+    with pytest.raises(StorageError, match="changed while it was read"):
+        _read([_HALF, _OTHER])
+
+
+def test_the_whole_is_not_taken_for_the_rest() -> None:
+    with pytest.raises(StorageError, match="knows no ranges"):
+        _read([_HALF, OK + b'ETag: "t"\r\nContent-Length: 10\r\n\r\nhelloworld'])
+
+
+def test_an_object_that_always_breaks_off_is_given_up() -> None:
+    nothing = b'HTTP/1.1 206 Partial\r\nETag: "t"\r\nContent-Range: bytes 5-9/10\r\n'
+    with pytest.raises(StorageError, match="no connection"):
+        _read([_HALF, *[nothing + b"Content-Length: 5\r\n\r\n" + END] * 10])
+
+
+def test_an_object_of_no_length_is_refused() -> None:
+    with pytest.raises(StorageError, match="how long an object is"):
+        _read([OK + b"\r\nhello" + END])
