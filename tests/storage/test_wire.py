@@ -108,6 +108,14 @@ def test_a_connection_is_kept_until_the_server_ends_it() -> None:
         assert script.connections == 2
 
 
+def test_an_answer_counts_though_the_server_did_not_hear_all() -> None:
+    refusal = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\n\r\nno!\n" + END
+    with _serve(refusal) as script:
+        wire = Wire(script.url)
+        answer = wire.send("PUT", "/x", {"host": wire.host}, bytes(32 << 20), 5)
+        assert (answer.status, answer.read()) == (403, b"no!\n")
+
+
 def test_a_body_that_nobody_reads_ends_its_connection() -> None:
     with _serve(OK + b"Content-Length: 5\r\n\r\nbytes", EMPTY) as script:
         wire = Wire(script.url)

@@ -26,6 +26,7 @@ from bcn.storage.fault import Fault, Kind
 
 _CONNECT_SECONDS = 4
 _KEPT = 32
+_SENT_BYTES = 1 << 20  # within the time that an answer may take
 _LINE_BYTES = 64 << 10
 _LINES = 200
 _END = b"\r\n\r\n"
@@ -61,9 +62,7 @@ class Wire:
         try:
             line = self._take()
             line.socket.settimeout(seconds)
-            line.socket.sendall("".join(head).encode())
-            if body:
-                line.socket.sendall(body)
+            line.send("".join(head).encode(), body)
             return Answer(self, line, method)
         except BaseException as error:
             if line is not None:
@@ -118,6 +117,14 @@ class _Line:
     def __init__(self, connected: socket.socket) -> None:
         self.socket = connected
         self.input = connected.makefile("rb")
+
+    def send(self, head: bytes, body: Buffer) -> None:
+        """A server that refuses may answer and hang up before it has heard all: no failure yet."""
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.socket.sendall(head)
+            rest = memoryview(body)
+            for start in range(0, len(rest), _SENT_BYTES):
+                self.socket.sendall(rest[start : start + _SENT_BYTES])
 
     def is_quiet(self) -> bool:
         """Whether nothing came since its last answer, not even its end."""
