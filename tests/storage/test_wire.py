@@ -213,6 +213,13 @@ def test_the_rest_of_an_object_is_asked_for() -> None:
     assert 'if-match: "t"\r\n' in asked[1]
 
 
+def test_a_server_that_is_being_stopped_is_asked_again() -> None:
+    gone = b"HTTP/1.1 499 Client Closed\r\nContent-Length: 0\r\n\r\n" + END
+    found, asked = _read([gone, OK + b'ETag: "t"\r\nContent-Length: 5\r\n\r\nhello'])
+    assert found == b"hello"
+    assert len(asked) == 2
+
+
 def test_the_rest_of_another_object_is_not_taken_for_it() -> None:
     with pytest.raises(StorageError, match="changed while it was read"):
         _read([_HALF, _OTHER])

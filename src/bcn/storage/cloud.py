@@ -154,6 +154,8 @@ class CloudStorage:
         origin = reader.origin if isinstance(reader, CloudReader | BodyReader) else None
         if origin is None or not isinstance(self.bucket, Copying):
             return None
+        if isinstance(reader, BodyReader):
+            reader.let_go()
         name, mark, copying = self.name_of(key), secrets.token_hex(16), self.bucket
         if self.attempt("look at", name, lambda: self.bucket.find(name)) is not None:
             raise KeyExistsError(f"{self.describe(name)} is there already")

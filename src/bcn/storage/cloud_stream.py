@@ -160,6 +160,10 @@ class BodyReader:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Hold no connection, and no lock of the server's; the next read asks again."""
         self._body.close()
 
     def readinto(self, buffer: memoryview) -> int:

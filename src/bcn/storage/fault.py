@@ -176,6 +176,7 @@ _KINDS_BY_STATUS: Mapping[int, Kind] = {
     412: Kind.EXISTS,
     416: Kind.RANGE,
     429: Kind.BUSY,
+    499: Kind.SERVER,  # MinIO, while it is being stopped
     501: Kind.UNSUPPORTED,
     503: Kind.BUSY,
     507: Kind.FULL,
