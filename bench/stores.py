@@ -200,7 +200,14 @@ def run(turns: int = TURNS) -> list[dict[str, Any]]:
                 for way, stores in (("two", (first, second)), ("one", (first, first))):
                     result = _measure(engine, table, stores, Path(folder), turns)
                     results.append({"name": f"{name}, {_WAYS[way]}", **result})
+                    _tell(results[-1])
     return results
+
+
+def _tell(result: dict[str, Any]) -> None:
+    """The whole takes a quarter of an hour: somebody waits."""
+    medians = ", ".join(f"{name} {found:.1f} s" for name, found in result["median_seconds"].items())
+    sys.stderr.write(f"{result['name']}: {medians}; {result['ratio']:.2f} x {result['peer']}\n")
 
 
 def main() -> None:
