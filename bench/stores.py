@@ -2,9 +2,7 @@
 
 Servers are MinIO, each with its own folder of one disk. s5cmd speaks to one server at a time:
 between two it fetches everything to the disk and sends it from there. Every run has a target of its
-own, and all of them are gone with the servers. Before each run the disk is synced and, where that
-is allowed, the page cache dropped: on a virtual machine, pages that the host has to find first make
-the servers' own work up to twice as dear, for whoever comes then.
+own, and all of them are gone with the servers.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +32,7 @@ from bcn.repository.repository import Scope
 from bcn.stack.minio import start_minio
 from bcn.stack.process import Server
 from bcn.storage.protocol import StorageSpec
-from bench.backup import warm_engine
+from bench.backup import fetch_memory, warm_engine
 from bench.table import CACHE, CATALOG, BenchTable, make_table
 
 TURNS = 3
@@ -147,12 +145,10 @@ def _run_s5cmd(source: Store, target: Store, name: str, folder: Path) -> float:
     return seconds
 
 
-def _settle() -> None:
-    """Everyone begins with the same: nothing to be written, nothing cached."""
+def _settle(table: BenchTable, folder: Path) -> None:
+    """Everyone begins with the same: nothing to be written, and memory at hand."""
     os.sync()
-    with suppress(OSError):
-        Path("/proc/sys/vm/drop_caches").write_text("1")
-    time.sleep(1)
+    fetch_memory(folder, 2 * table.size_bytes)
 
 
 def _measure(
@@ -169,11 +165,11 @@ def _measure(
             "rclone": lambda stem=stem: _run_rclone(source, target, f"rclone-{stem}"),
             "s5cmd": lambda stem=stem: _run_s5cmd(source, target, f"s5cmd-{stem}", folder),
         }
-        _settle()
+        _settle(table, folder)
         phases.append(_run_bcn(engine, catalog, table, spec))
         seconds["bcn"].append(phases[-1]["total"])
         for name, run in runners.items():
-            _settle()
+            _settle(table, folder)
             seconds[name].append(run())
     medians = {name: statistics.median(found) for name, found in seconds.items()}
     best = min(("rclone", "s5cmd"), key=lambda name: medians[name])
