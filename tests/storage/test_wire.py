@@ -213,6 +213,14 @@ def test_the_rest_of_an_object_is_asked_for() -> None:
     assert 'if-match: "t"\r\n' in asked[1]
 
 
+def test_a_document_that_breaks_off_is_asked_for_again() -> None:
+    with _serve(_HALF, OK + b"Content-Length: 10\r\n\r\nhelloworld") as script:
+        properties = {"s3.endpoint": script.url, "s3.anonymous": "true"}
+        storage, key = Stores(Access(properties)).resolve("s3://bucket/key")
+        assert storage.read(key) == b"helloworld"
+    assert len(script.asked) == 2
+
+
 def test_a_server_that_is_being_stopped_is_asked_again() -> None:
     gone = b"HTTP/1.1 499 Client Closed\r\nContent-Length: 0\r\n\r\n" + END
     found, asked = _read([gone, OK + b'ETag: "t"\r\nContent-Length: 5\r\n\r\nhello'])

@@ -77,7 +77,7 @@ class CloudStorage:
         return bytes(self.attempt("read", name, lambda: self.bucket.get(name)))
 
     def open_reader(self, key: str) -> CloudReader | BodyReader:
-        """The bytes of a key as a stream: large ones in ranges, some of them ahead."""
+        """The bytes of a key as a stream: as they come, or large ones in ranges, some ahead."""
         name = self.name_of(key)
         place = self.describe(name)
         return self.attempt("read", name, lambda: open_stream(self.bucket, name, place))

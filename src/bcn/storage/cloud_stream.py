@@ -26,7 +26,7 @@ PART_BYTES = 16 << 20
 IN_FLIGHT = 3
 _PARTS_IN_FLIGHT = 2
 _REOPENED = 5  # times in a row, with no byte between them
-# A store takes 10,000 parts. Some want all of one size, which is kept up to 40 GB.
+# A store takes 10,000 parts. Some want all of one size, which is kept up to 80 GB.
 _LARGE_PART_BYTES = 128 << 20
 _PARTS_BEFORE_LARGE = 5_000
 _PARTS = 10_000

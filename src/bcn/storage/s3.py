@@ -46,28 +46,36 @@ class S3Bucket:
     def open(self, name: str, start: int = 0, tag: str | None = None) -> S3Body:
         """An object from a byte on."""
         headers = {} if start == 0 else {"range": f"bytes={start}-"}
-        return self._get(name, headers, tag)
-
-    def _get(self, name: str, headers: dict[str, str], tag: str | None) -> S3Body:
         if tag is not None:
             headers["if-match"] = tag
         try:
-            answer = self._send("get", "GET", name, headers)
+            answer = self.connection.open(name, headers)
         except Fault as fault:
-            raise Fault(Kind.CHANGED) if fault.kind is Kind.EXISTS else fault from None
-        if "range" in headers and answer.status != _PARTIAL:
+            raise _changed(fault) from None
+        if start and answer.status != _PARTIAL:
             answer.close()
             raise Fault(Kind.WHOLE_ONLY)
         return S3Body(answer)
 
     def get(self, name: str) -> memoryview:
         """All bytes."""
-        return memoryview(self._send("get", "GET", name).read())
+        return memoryview(self._send("get", "GET", name).data)
 
     def get_range(self, name: str, span: Range) -> Piece:
         """Some bytes."""
-        body = self._get(name, {"range": f"bytes={span.start}-{span.end - 1}"}, span.tag)
-        return Piece(memoryview(body.read()), body.size_bytes, body.tag, body.version)
+        headers = {"range": f"bytes={span.start}-{span.end - 1}"}
+        if span.tag is not None:
+            headers["if-match"] = span.tag
+        try:
+            reply = self._send("get", "GET", name, headers)
+        except Fault as fault:
+            raise _changed(fault) from None
+        total = reply.headers.get("content-range", "").rpartition("/")[2]
+        if reply.status != _PARTIAL or not total.isdigit():
+            raise Fault(Kind.WHOLE_ONLY)
+        facts = _facts(int(total), reply.headers)
+        tag = reply.headers.get("etag", "")
+        return Piece(memoryview(reply.data), facts.size_bytes, tag, facts.version)
 
     def stream(self, name: str) -> Iterator[memoryview]:
         """All bytes, one after the other."""
@@ -104,7 +112,7 @@ class S3Bucket:
     def _explain(self, name: str) -> None:
         """Ask for a byte of an object, for the words of the refusal. Raises Fault."""
         try:
-            self._send("get", "GET", name, {"range": "bytes=0-0"}).close()
+            self._send("get", "GET", name, {"range": "bytes=0-0"})
         except Fault as fault:
             if fault.kind not in {Kind.MISSING, Kind.RANGE}:
                 raise
@@ -158,7 +166,7 @@ class S3Bucket:
         headers = {_MARK_HEADER: mark, _CHECKSUM: _checksum(data)}
         if create_only:
             headers["if-none-match"] = "*"
-        self._send("put", "PUT", name, headers, data).read()
+        self._send("put", "PUT", name, headers, data)
         if _is_odd(name):
             self._check_spelling(name, len(data), mark)
 
@@ -184,7 +192,7 @@ class S3Bucket:
 
     def _delete_one(self, name: str) -> None:
         try:
-            self._send("delete", "DELETE", name).read()
+            self._send("delete", "DELETE", name)
         except Fault as fault:
             if fault.kind is not Kind.MISSING:
                 raise
@@ -273,11 +281,9 @@ class S3Upload:
         """Store a part."""
         checksum = _checksum(data)
         query = {"partNumber": str(number), "uploadId": self._id}
-        answer = self._bucket.connection.send(
-            "put", "PUT", self._name, {_CHECKSUM: checksum}, data, query
-        )
-        answer.read()
-        tag = answer.headers["etag"]
+        send = self._bucket.connection.send
+        reply = send("put", "PUT", self._name, {_CHECKSUM: checksum}, data, query)
+        tag = reply.headers["etag"]
         self._parts[number] = {"PartNumber": number, "ETag": tag, "ChecksumCRC32": checksum}
 
     def finish(self, *, create_only: bool) -> None:
@@ -309,7 +315,6 @@ class S3Body:
     """An object on its way."""
 
     def __init__(self, answer: Answer) -> None:
-        self._answer = answer
         headers = answer.headers
         if "content-length" not in headers:
             answer.close()
@@ -318,7 +323,11 @@ class S3Body:
         self.size_bytes = int(total) if total.isdigit() else answer.left
         self.tag = headers.get("etag", "")
         self.version = _facts(self.size_bytes, headers).version
-        self.readinto, self.read, self.close = answer.readinto, answer.read, answer.close
+        self.readinto, self.close = answer.readinto, answer.close
+
+
+def _changed(fault: Fault) -> Fault:
+    return Fault(Kind.CHANGED) if fault.kind is Kind.EXISTS else fault
 
 
 def _is_odd(name: str) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from botocore import UNSIGNED
@@ -30,6 +30,8 @@ from bcn.storage.s3_settings import S3Settings
 from bcn.storage.s3_signature import Signer, spell_path, spell_query
 from bcn.storage.wire import Answer, Wire
 
+Found = TypeVar("Found")
+
 _CONNECT_SECONDS = 4
 _FIRST_ANSWER_SECONDS = 8  # a port that speaks something else may never answer
 _ANSWER_SECONDS = 60
@@ -37,6 +39,14 @@ _SUCCESS = 2
 # What a server may work on for long before it says a word.
 _SLOW_SECONDS = {"copy_object": 600, "complete_multipart_upload": 600}
 _POOL = 32
+
+
+class Reply(NamedTuple):
+    """An answer that was read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: bytearray
 
 
 class S3Connection:
@@ -57,21 +67,39 @@ class S3Connection:
         headers: Mapping[str, str] | None = None,
         body: Buffer = b"",
         query: Mapping[str, str] | None = None,
-    ) -> Answer:
-        """A request for one object by wire. Raises Fault, StorageError."""
+    ) -> Reply:
+        """A request for one object by wire, its answer read. Raises Fault, StorageError."""
 
-        def attempt() -> Answer:
-            seconds = _ANSWER_SECONDS if self._patience.is_proven else _FIRST_ANSWER_SECONDS
-            signed = self._sign(method, path, query or {}, headers or {})
-            answer = wire.send(method, target, signed, body, seconds)
-            if answer.status // 100 != _SUCCESS:
-                raise fault_by_body(answer.status, answer.read())
-            return answer
+        def attempt() -> Reply:
+            answer = self._try(method, name, headers or {}, body, query or {})
+            return Reply(answer.status, answer.headers, answer.read())
 
-        wire, path = self._wire, f"{self._path}{spell_path(name)}"
-        target = f"{path}?{spell_query(query)}" if query else path
-        answer = self._patience.call(kind, attempt)
+        return self._settled(kind, attempt)
+
+    def open(self, name: str, headers: Mapping[str, str]) -> Answer:
+        """An object by wire, of which nothing is read yet. Raises Fault, StorageError."""
+        return self._settled("get", lambda: self._try("GET", name, headers, b"", {}))
+
+    def _settled(self, kind: str, attempt: Callable[[], Found]) -> Found:
+        found = self._patience.call(kind, attempt)
         self.is_seen = True
+        return found
+
+    def _try(
+        self,
+        method: str,
+        name: str,
+        headers: Mapping[str, str],
+        body: Buffer,
+        query: Mapping[str, str],
+    ) -> Answer:
+        seconds = _ANSWER_SECONDS if self._patience.is_proven else _FIRST_ANSWER_SECONDS
+        path = f"{self._path}{spell_path(name)}"
+        target = f"{path}?{spell_query(query)}" if query else path
+        signed = self._sign(method, path, query, headers)
+        answer = self._wire.send(method, target, signed, body, seconds)
+        if answer.status // 100 != _SUCCESS:
+            raise fault_by_body(answer.status, answer.read())
         return answer
 
     def _sign(
@@ -118,9 +146,7 @@ class S3Connection:
             except (ClientError, BotoCoreError) as error:
                 raise _fault(error) from None
 
-        answer = self._patience.call(kind, attempt)
-        self.is_seen = True
-        return answer
+        return self._settled(kind, attempt)
 
     def _client(self, slow_seconds: int | None) -> Any:
         seconds = slow_seconds or _ANSWER_SECONDS
