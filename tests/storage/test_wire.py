@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Iterator, Sequence
@@ -14,11 +15,14 @@ from bcn.errors import StorageError
 from bcn.storage.fault import Fault, Kind
 from bcn.storage.open import Stores
 from bcn.storage.protocol import Access
+from bcn.storage.s3 import S3Bucket
 from bcn.storage.wire import Answer, Wire
 
 OK = b"HTTP/1.1 200 OK\r\n"
 EMPTY = OK + b"Content-Length: 0\r\n\r\n"
 END = b"closed here"
+_HEARD_BYTES = 1 << 20
+_LENGTH = re.compile(rb"Content-Length: (\d+)")
 
 
 @dataclass
@@ -65,11 +69,25 @@ def _talk(connection: socket.socket, script: Script, answers: Iterator[bytes]) -
             if not more:
                 return
             asked += more
+        _hear_out(connection, asked)
         script.asked.append(asked.decode())
         answer = next(answers)
         connection.sendall(answer.removesuffix(END))
         if answer.endswith(END):
             return
+
+
+def _hear_out(connection: socket.socket, asked: bytes) -> None:
+    """Read the body of a request, unless it is too large to care."""
+    head, _, body = asked.partition(b"\r\n\r\n")
+    length = _LENGTH.search(head)
+    if length is None or int(length[1]) > _HEARD_BYTES:
+        return
+    while len(body) < int(length[1]):
+        more = connection.recv(1 << 16)
+        if not more:
+            return
+        body += more
 
 
 def _ask(wire: Wire, method: str = "GET", target: str = "/x") -> Answer:
@@ -226,6 +244,44 @@ def test_a_server_that_is_being_stopped_is_asked_again() -> None:
     found, asked = _read([gone, OK + b'ETag: "t"\r\nContent-Length: 5\r\n\r\nhello'])
     assert found == b"hello"
     assert len(asked) == 2
+
+
+_BEGUN = (
+    b"<InitiateMultipartUploadResult><UploadId>a&amp;b</UploadId></InitiateMultipartUploadResult>"
+)
+_DONE = b"<CompleteMultipartUploadResult/>"
+_FAILED = b"<Error><Code>InternalError</Code><Message>again, please</Message></Error>"
+
+
+def _said(body: bytes) -> bytes:
+    return OK + b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+def _upload(script: Script) -> None:
+    bucket = S3Bucket("bucket", {"s3.endpoint": script.url, "s3.anonymous": "true"})
+    bucket.begin_upload("key", "mark").finish(create_only=False)
+
+
+@pytest.mark.parametrize("late", [b" \n" + _FAILED, b"", b"  "])
+def test_an_upload_that_fails_after_its_answer_began_is_finished_again(late: bytes) -> None:
+    with _serve(_said(_BEGUN), _said(late), _said(_DONE)) as script:
+        _upload(script)
+    assert "POST /bucket/key?uploads= HTTP/1.1\r\n" in script.asked[0]
+    assert [words.split()[1] for words in script.asked[1:]] == ["/bucket/key?uploadId=a%26b"] * 2
+
+
+def test_an_upload_that_was_refused_after_its_answer_began_was_not_made() -> None:
+    refused = _FAILED.replace(b"InternalError", b"AccessDenied")
+    with (
+        _serve(_said(_BEGUN), _said(refused)) as script,
+        pytest.raises(Fault, match="AccessDenied: again, please"),
+    ):
+        _upload(script)
+
+
+def test_an_upload_without_a_name_is_not_begun() -> None:
+    with _serve(_said(_DONE)) as script, pytest.raises(Fault, match="does not say which"):
+        _upload(script)
 
 
 def test_the_rest_of_another_object_is_not_taken_for_it() -> None:

@@ -6,6 +6,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from html import escape, unescape
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -14,7 +15,7 @@ from isal import isal_zlib
 from bcn.storage.bucket import Buffer, Facts, Listed, Origin, Piece, Range, UnfinishedUpload
 from bcn.storage.fault import Fault, Kind, fault_by_answer
 from bcn.storage.s3_conditions import Conditions
-from bcn.storage.s3_connection import S3Connection
+from bcn.storage.s3_connection import SLOW_SECONDS, Request, S3Connection
 from bcn.storage.s3_copy import MARK, S3Copying
 from bcn.storage.s3_settings import S3Settings
 from bcn.storage.wire import Answer
@@ -22,6 +23,7 @@ from bcn.storage.wire import Answer
 _SLASHES = re.compile(r"[/\\]+")
 # What some servers normalise, and XML cannot spell.
 _ODD = re.compile(r"\A\Z|//|\A/|/\Z|(?:\A|/)\.\.?(?:/|\Z)|[\x00-\x1f\x7f\\]")
+_UPLOAD_ID = re.compile(r"<UploadId>\s*([^<\s]+)\s*</UploadId>")
 _STREAM_BYTES = 1 << 20
 _PARTIAL = 206
 _MARK_HEADER, _CHECKSUM = f"x-amz-meta-{MARK}", "x-amz-checksum-crc32"
@@ -59,7 +61,7 @@ class S3Bucket:
 
     def get(self, name: str) -> memoryview:
         """All bytes."""
-        return memoryview(self._send("get", "GET", name).data)
+        return memoryview(self._send("get", Request("GET", name)).data)
 
     def get_range(self, name: str, span: Range) -> Piece:
         """Some bytes."""
@@ -67,7 +69,7 @@ class S3Bucket:
         if span.tag is not None:
             headers["if-match"] = span.tag
         try:
-            reply = self._send("get", "GET", name, headers)
+            reply = self._send("get", Request("GET", name, headers))
         except Fault as fault:
             raise _changed(fault) from None
         total = reply.headers.get("content-range", "").rpartition("/")[2]
@@ -93,7 +95,7 @@ class S3Bucket:
     def find(self, name: str) -> Facts | None:
         """What is there; the bucket's absence is no answer."""
         try:
-            headers = self._send("head", "HEAD", name).headers
+            headers = self._send("head", Request("HEAD", name)).headers
         except Fault as fault:
             if fault.kind is Kind.MISSING:
                 self._see_bucket(name)
@@ -112,7 +114,7 @@ class S3Bucket:
     def _explain(self, name: str) -> None:
         """Ask for a byte of an object, for the words of the refusal. Raises Fault."""
         try:
-            self._send("get", "GET", name, {"range": "bytes=0-0"})
+            self._send("get", Request("GET", name, {"range": "bytes=0-0"}))
         except Fault as fault:
             if fault.kind not in {Kind.MISSING, Kind.RANGE}:
                 raise
@@ -120,7 +122,7 @@ class S3Bucket:
     def find_mark(self, name: str) -> str | None:
         """The mark of the write that made an object."""
         try:
-            return self._send("head", "HEAD", name).headers.get(_MARK_HEADER)
+            return self._send("head", Request("HEAD", name)).headers.get(_MARK_HEADER)
         except Fault as fault:
             if fault.kind is Kind.MISSING:
                 return None
@@ -166,7 +168,7 @@ class S3Bucket:
         headers = {_MARK_HEADER: mark, _CHECKSUM: _checksum(data)}
         if create_only:
             headers["if-none-match"] = "*"
-        self._send("put", "PUT", name, headers, data)
+        self._send("put", Request("PUT", name, headers, data))
         if _is_odd(name):
             self._check_spelling(name, len(data), mark)
 
@@ -192,7 +194,7 @@ class S3Bucket:
 
     def _delete_one(self, name: str) -> None:
         try:
-            self._send("delete", "DELETE", name)
+            self._send("delete", Request("DELETE", name))
         except Fault as fault:
             if fault.kind is not Kind.MISSING:
                 raise
@@ -218,9 +220,12 @@ class S3Bucket:
 
     def begin_upload(self, name: str, mark: str) -> S3Upload:
         """Begin an object in parts."""
-        more = {"Metadata": {MARK: mark}, "ChecksumAlgorithm": "CRC32"}
-        answer = self._ask("upload", "create_multipart_upload", Key=name, **more)
-        return S3Upload(self, name, answer["UploadId"], mark)
+        headers = {_MARK_HEADER: mark, "x-amz-checksum-algorithm": "CRC32"}
+        reply = self._send("upload", Request("POST", name, headers, query={"uploads": ""}))
+        found = _UPLOAD_ID.search(reply.data.decode(errors="replace"))
+        if found is None:
+            raise Fault(Kind.PROTOCOL, "it began an upload and does not say which")
+        return S3Upload(self, name, unescape(found[1]), mark)
 
     def iter_uploads(self, prefix: str) -> Iterator[UnfinishedUpload]:
         """Uploads that were begun and not ended; none where they are not told."""
@@ -261,7 +266,7 @@ class S3Bucket:
     def abort_upload(self, name: str, upload_id: str) -> None:
         """Remove an unfinished upload."""
         try:
-            self._ask("upload", "abort_multipart_upload", Key=name, UploadId=upload_id)
+            self._send("upload", Request("DELETE", name, query={"uploadId": upload_id}))
         except Fault as fault:
             if fault.kind not in {Kind.NO_UPLOAD, Kind.MISSING}:
                 raise
@@ -275,16 +280,15 @@ class S3Upload:
         self._name = name
         self._id = upload_id
         self._mark = mark
-        self._parts: dict[int, dict[str, Any]] = {}
+        self._parts: dict[int, tuple[str, str]] = {}
 
     def send(self, number: int, data: Buffer) -> None:
         """Store a part."""
         checksum = _checksum(data)
         query = {"partNumber": str(number), "uploadId": self._id}
-        send = self._bucket.connection.send
-        reply = send("put", "PUT", self._name, {_CHECKSUM: checksum}, data, query)
-        tag = reply.headers["etag"]
-        self._parts[number] = {"PartNumber": number, "ETag": tag, "ChecksumCRC32": checksum}
+        request = Request("PUT", self._name, {_CHECKSUM: checksum}, data, query)
+        reply = self._bucket.connection.send("put", request)
+        self._parts[number] = reply.headers.get("etag", ""), checksum
 
     def finish(self, *, create_only: bool) -> None:
         """Make the object appear."""
@@ -295,16 +299,22 @@ class S3Upload:
             self._finish(create_only=False)
 
     def _finish(self, *, create_only: bool) -> None:
-        parts = [self._parts[number] for number in sorted(self._parts)]
-        more = {"IfNoneMatch": "*"} if create_only else {}
-        self._bucket.connection.ask(
-            "upload",
-            "complete_multipart_upload",
-            Key=self._name,
-            UploadId=self._id,
-            MultipartUpload={"Parts": parts},
-            **more,
+        headers = {"content-type": "application/xml"}
+        if create_only:
+            headers["if-none-match"] = "*"
+        query = {"uploadId": self._id}
+        request = Request("POST", self._name, headers, self._list_parts(), query, SLOW_SECONDS)
+        self._bucket.connection.send("upload", request)
+
+    def _list_parts(self) -> bytes:
+        parts = "".join(
+            f"<Part><PartNumber>{number}</PartNumber><ETag>{escape(tag)}</ETag>"
+            f"<ChecksumCRC32>{checksum}</ChecksumCRC32></Part>"
+            for number, (tag, checksum) in sorted(self._parts.items())
         )
+        space = "http://s3.amazonaws.com/doc/2006-03-01/"
+        text = f'<CompleteMultipartUpload xmlns="{space}">{parts}</CompleteMultipartUpload>'
+        return text.encode()
 
     def abort(self) -> None:
         """Remove all parts."""

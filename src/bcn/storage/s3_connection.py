@@ -35,10 +35,22 @@ Found = TypeVar("Found")
 _CONNECT_SECONDS = 4
 _FIRST_ANSWER_SECONDS = 8  # a port that speaks something else may never answer
 _ANSWER_SECONDS = 60
-_SUCCESS = 2
+_SUCCESS, _FAILED = 2, 500
 # What a server may work on for long before it says a word.
-_SLOW_SECONDS = {"copy_object": 600, "complete_multipart_upload": 600}
+SLOW_SECONDS = 600
+_SLOW = {"copy_object"}
 _POOL = 32
+
+
+class Request(NamedTuple):
+    """What is asked about one object."""
+
+    method: str
+    name: str
+    headers: Mapping[str, str] = {}
+    body: Buffer = b""
+    query: Mapping[str, str] = {}
+    seconds: float = _ANSWER_SECONDS
 
 
 class Reply(NamedTuple):
@@ -59,45 +71,34 @@ class S3Connection:
         self._lock = threading.Lock()
         self._clients: dict[int, Any] = {}
 
-    def send(
-        self,
-        kind: str,
-        method: str,
-        name: str,
-        headers: Mapping[str, str] | None = None,
-        body: Buffer = b"",
-        query: Mapping[str, str] | None = None,
-    ) -> Reply:
-        """A request for one object by wire, its answer read. Raises Fault, StorageError."""
+    def send(self, kind: str, request: Request) -> Reply:
+        """A request by wire, its answer read. Raises Fault, StorageError."""
 
         def attempt() -> Reply:
-            answer = self._try(method, name, headers or {}, body, query or {})
-            return Reply(answer.status, answer.headers, answer.read())
+            answer = self._try(request)
+            data = answer.read()
+            if request.method == "POST" and (b"<Error" in data or not data.strip()):
+                raise fault_by_body(_FAILED, data)  # the server began to answer before it knew
+            return Reply(answer.status, answer.headers, data)
 
         return self._settled(kind, attempt)
 
     def open(self, name: str, headers: Mapping[str, str]) -> Answer:
         """An object by wire, of which nothing is read yet. Raises Fault, StorageError."""
-        return self._settled("get", lambda: self._try("GET", name, headers, b"", {}))
+        return self._settled("get", lambda: self._try(Request("GET", name, headers)))
 
     def _settled(self, kind: str, attempt: Callable[[], Found]) -> Found:
         found = self._patience.call(kind, attempt)
         self.is_seen = True
         return found
 
-    def _try(
-        self,
-        method: str,
-        name: str,
-        headers: Mapping[str, str],
-        body: Buffer,
-        query: Mapping[str, str],
-    ) -> Answer:
-        seconds = _ANSWER_SECONDS if self._patience.is_proven else _FIRST_ANSWER_SECONDS
-        path = f"{self._path}{spell_path(name)}"
+    def _try(self, request: Request) -> Answer:
+        method, query = request.method, request.query
+        seconds = request.seconds if self._patience.is_proven else _FIRST_ANSWER_SECONDS
+        path = f"{self._path}{spell_path(request.name)}"
         target = f"{path}?{spell_query(query)}" if query else path
-        signed = self._sign(method, path, query, headers)
-        answer = self._wire.send(method, target, signed, body, seconds)
+        headers = self._sign(method, path, query, request.headers)
+        answer = self._wire.send(method, target, headers, request.body, seconds)
         if answer.status // 100 != _SUCCESS:
             raise fault_by_body(answer.status, answer.read())
         return answer
@@ -121,7 +122,7 @@ class S3Connection:
     def _base(self) -> SplitResult:
         """Where the service is. Which of AWS's hosts has a region botocore knows."""
         settings = self.settings
-        base = urlsplit(settings.endpoint or self._client(None).meta.endpoint_url)
+        base = urlsplit(settings.endpoint or self._client(_ANSWER_SECONDS).meta.endpoint_url)
         if settings.is_virtual_hosted:
             return base._replace(netloc=f"{settings.bucket}.{base.netloc}")
         return base
@@ -141,15 +142,14 @@ class S3Connection:
 
         def attempt() -> Any:
             try:
-                client = self._client(_SLOW_SECONDS.get(operation))
+                client = self._client(SLOW_SECONDS if operation in _SLOW else _ANSWER_SECONDS)
                 return getattr(client, operation)(Bucket=self.settings.bucket, **values)
             except (ClientError, BotoCoreError) as error:
                 raise _fault(error) from None
 
         return self._settled(kind, attempt)
 
-    def _client(self, slow_seconds: int | None) -> Any:
-        seconds = slow_seconds or _ANSWER_SECONDS
+    def _client(self, seconds: int) -> Any:
         if not self._patience.is_proven:
             seconds = _FIRST_ANSWER_SECONDS
         with self._lock:

@@ -55,7 +55,7 @@ class Wire:
             headers = {**headers, **_proxy_headers(self._proxy)}
         head = [f"{method} {target} HTTP/1.1\r\n"]
         head += [f"{name}: {value}\r\n" for name, value in headers.items()]
-        if body or method == "PUT":
+        if body or method in {"PUT", "POST"}:
             head.append(f"Content-Length: {len(body)}\r\n")
         head.append("\r\n")
         line: _Line | None = None
