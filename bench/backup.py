@@ -47,7 +47,7 @@ CASES = (
     Case("2 GB in 64 MB files", BenchTable(32, 64_000_000), {"cp": 0.8, "restic": 4.0}),
     Case("10,000 files of 100 KB", BenchTable(10_000, 100_000), {"cp": 0.6, "restic": 2.0}),
 )
-_WARM_UP = BenchTable(64, 1_000)
+_WARM_UP = BenchTable(1_024, 1_000)  # enough for a task to each of some workers
 
 
 def back_up(engine: Engine, table: BenchTable, target: Path) -> dict[str, float]:
@@ -65,7 +65,7 @@ def back_up(engine: Engine, table: BenchTable, target: Path) -> dict[str, float]
 
 @contextmanager
 def warm_engine() -> Iterator[Engine]:
-    """Spark, up and used once."""
+    """Spark, up and used once by its workers."""
     engine = Engine(SparkSettings())
     try:
         with _targets() as folder:
