@@ -16,6 +16,7 @@ from bcn.storage.fault import Fault, Kind
 from bcn.storage.open import Stores
 from bcn.storage.protocol import Access
 from bcn.storage.s3 import S3Bucket
+from bcn.storage.s3_connection import COPY_SOURCE, Request
 from bcn.storage.wire import Answer, Wire
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -277,6 +278,13 @@ def test_an_upload_that_was_refused_after_its_answer_began_was_not_made() -> Non
         pytest.raises(Fault, match="AccessDenied: again, please"),
     ):
         _upload(script)
+
+
+def test_a_copy_that_fails_after_its_answer_began_is_made_again() -> None:
+    with _serve(_said(_FAILED), _said(b"<CopyObjectResult/>")) as script:
+        bucket = S3Bucket("bucket", {"s3.endpoint": script.url, "s3.anonymous": "true"})
+        bucket.connection.send("copy", Request("PUT", "key", {COPY_SOURCE: "/bucket/other"}))
+    assert len(script.asked) == 2
 
 
 def test_an_upload_without_a_name_is_not_begun() -> None:

@@ -16,7 +16,7 @@ from bcn.storage.bucket import Buffer, Facts, Listed, Origin, Piece, Range, Unfi
 from bcn.storage.fault import Fault, Kind, fault_by_answer
 from bcn.storage.s3_conditions import Conditions
 from bcn.storage.s3_connection import SLOW_SECONDS, Request, S3Connection
-from bcn.storage.s3_copy import MARK, S3Copying
+from bcn.storage.s3_copy import MARK_HEADER, S3Copying
 from bcn.storage.s3_settings import S3Settings
 from bcn.storage.wire import Answer
 
@@ -26,7 +26,7 @@ _ODD = re.compile(r"\A\Z|//|\A/|/\Z|(?:\A|/)\.\.?(?:/|\Z)|[\x00-\x1f\x7f\\]")
 _UPLOAD_ID = re.compile(r"<UploadId>\s*([^<\s]+)\s*</UploadId>")
 _STREAM_BYTES = 1 << 20
 _PARTIAL = 206
-_MARK_HEADER, _CHECKSUM = f"x-amz-meta-{MARK}", "x-amz-checksum-crc32"
+_CHECKSUM = "x-amz-checksum-crc32"
 
 
 class S3Bucket:
@@ -122,7 +122,7 @@ class S3Bucket:
     def find_mark(self, name: str) -> str | None:
         """The mark of the write that made an object."""
         try:
-            return self._send("head", Request("HEAD", name)).headers.get(_MARK_HEADER)
+            return self._send("head", Request("HEAD", name)).headers.get(MARK_HEADER)
         except Fault as fault:
             if fault.kind is Kind.MISSING:
                 return None
@@ -165,7 +165,7 @@ class S3Bucket:
 
     def put_raw(self, name: str, data: Buffer, mark: str, *, create_only: bool) -> None:
         """Store an object, with a condition that the server may ignore."""
-        headers = {_MARK_HEADER: mark, _CHECKSUM: _checksum(data)}
+        headers = {MARK_HEADER: mark, _CHECKSUM: _checksum(data)}
         if create_only:
             headers["if-none-match"] = "*"
         self._send("put", Request("PUT", name, headers, data))
@@ -220,7 +220,7 @@ class S3Bucket:
 
     def begin_upload(self, name: str, mark: str) -> S3Upload:
         """Begin an object in parts."""
-        headers = {_MARK_HEADER: mark, "x-amz-checksum-algorithm": "CRC32"}
+        headers = {MARK_HEADER: mark, "x-amz-checksum-algorithm": "CRC32"}
         reply = self._send("upload", Request("POST", name, headers, query={"uploads": ""}))
         found = _UPLOAD_ID.search(reply.data.decode(errors="replace"))
         if found is None:

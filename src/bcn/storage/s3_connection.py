@@ -38,7 +38,7 @@ _ANSWER_SECONDS = 60
 _SUCCESS, _FAILED = 2, 500
 # What a server may work on for long before it says a word.
 SLOW_SECONDS = 600
-_SLOW = {"copy_object"}
+COPY_SOURCE = "x-amz-copy-source"
 _POOL = 32
 
 
@@ -51,6 +51,11 @@ class Request(NamedTuple):
     body: Buffer = b""
     query: Mapping[str, str] = {}
     seconds: float = _ANSWER_SECONDS
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a server may begin its answer with 200 and find out later that it failed."""
+        return self.method == "POST" or COPY_SOURCE in self.headers
 
 
 class Reply(NamedTuple):
@@ -77,7 +82,7 @@ class S3Connection:
         def attempt() -> Reply:
             answer = self._try(request)
             data = answer.read()
-            if request.method == "POST" and (b"<Error" in data or not data.strip()):
+            if request.is_slow and (b"<Error" in data or not data.strip()):
                 raise fault_by_body(_FAILED, data)  # the server began to answer before it knew
             return Reply(answer.status, answer.headers, data)
 
@@ -122,7 +127,7 @@ class S3Connection:
     def _base(self) -> SplitResult:
         """Where the service is. Which of AWS's hosts has a region botocore knows."""
         settings = self.settings
-        base = urlsplit(settings.endpoint or self._client(_ANSWER_SECONDS).meta.endpoint_url)
+        base = urlsplit(settings.endpoint or self._client().meta.endpoint_url)
         if settings.is_virtual_hosted:
             return base._replace(netloc=f"{settings.bucket}.{base.netloc}")
         return base
@@ -142,16 +147,14 @@ class S3Connection:
 
         def attempt() -> Any:
             try:
-                client = self._client(SLOW_SECONDS if operation in _SLOW else _ANSWER_SECONDS)
-                return getattr(client, operation)(Bucket=self.settings.bucket, **values)
+                return getattr(self._client(), operation)(Bucket=self.settings.bucket, **values)
             except (ClientError, BotoCoreError) as error:
                 raise _fault(error) from None
 
         return self._settled(kind, attempt)
 
-    def _client(self, seconds: int) -> Any:
-        if not self._patience.is_proven:
-            seconds = _FIRST_ANSWER_SECONDS
+    def _client(self) -> Any:
+        seconds = _ANSWER_SECONDS if self._patience.is_proven else _FIRST_ANSWER_SECONDS
         with self._lock:
             if seconds not in self._clients:
                 self._clients[seconds] = self._open_client(seconds)

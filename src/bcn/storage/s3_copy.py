@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import threading
-from typing import Any
+from collections.abc import Mapping
 
 from bcn.storage.bucket import Origin
 from bcn.storage.fault import Fault, Kind
-from bcn.storage.s3_connection import S3Connection
+from bcn.storage.s3_connection import COPY_SOURCE, SLOW_SECONDS, Request, S3Connection
+from bcn.storage.s3_signature import spell_path
 
-MARK = "bcn-write"
+MARK_HEADER = "x-amz-meta-bcn-write"
+_WHOLE = "FULL_OBJECT"
 _LARGEST_BYTES = 5 << 30  # one request copies no more; parts would have digests of parts only
 _DIGEST_BYTES = 32
 _OF_THE_OBJECT = {Kind.MISSING, Kind.EXISTS}  # it was removed or changed meanwhile
@@ -23,13 +25,6 @@ _CANNOT = _OF_THE_OBJECT | {
     Kind.UNSUPPORTED,
     Kind.OTHER,
 }
-
-
-def mark_of(answer: Any) -> str | None:
-    """The mark of the write that made an object; some servers change the case of names."""
-    found = {name.lower(): value for name, value in answer.get("Metadata", {}).items()}
-    mark: str | None = found.get(MARK)
-    return mark
 
 
 class S3Copying:
@@ -46,18 +41,15 @@ class S3Copying:
         """
         if not self._may_try(origin):
             return None
-        source = {"Bucket": origin.bucket.name, "Key": origin.name}
+        headers = {
+            COPY_SOURCE: f"/{origin.bucket.name}/{spell_path(origin.name)}",
+            f"{COPY_SOURCE}-if-match": origin.tag,
+            "x-amz-metadata-directive": "REPLACE",
+            MARK_HEADER: mark,
+            "x-amz-checksum-algorithm": "SHA256",
+        }
         try:
-            self._connection.ask(
-                "copy",
-                "copy_object",
-                Key=name,
-                CopySource=source,
-                CopySourceIfMatch=origin.tag,
-                MetadataDirective="REPLACE",
-                Metadata={MARK: mark},
-                ChecksumAlgorithm="SHA256",
-            )
+            self._connection.send("copy", Request("PUT", name, headers, seconds=SLOW_SECONDS))
         except Fault as fault:
             if fault.kind not in _CANNOT:
                 raise
@@ -80,22 +72,22 @@ class S3Copying:
 
     def _read_back(self, origin: Origin, name: str, mark: str) -> bytes | None:
         """The digest of what is there now, if it is our copy, whole; else nothing stays of it."""
-        ask = self._connection.ask
-        answer = ask("head", "head_object", Key=name, ChecksumMode="ENABLED")
-        if mark_of(answer) != mark:
+        send = self._connection.send
+        found = send("head", Request("HEAD", name, {"x-amz-checksum-mode": "ENABLED"})).headers
+        if found.get(MARK_HEADER) != mark:
             raise Fault(Kind.EXISTS)
-        digest = _find_digest(answer)
-        if digest is not None and answer["ContentLength"] == origin.size_bytes:
+        digest = _find_digest(found)
+        if digest is not None and found.get("content-length") == str(origin.size_bytes):
             return digest
         self._give_up(origin)
-        ask("delete", "delete_object", Key=name)
+        send("delete", Request("DELETE", name))
         return None
 
 
-def _find_digest(answer: Any) -> bytes | None:
+def _find_digest(headers: Mapping[str, str]) -> bytes | None:
     """A SHA-256 of the whole object; one of parts' digests is none, and says so or ends in `-N`."""
-    text = answer.get("ChecksumSHA256") or ""
-    if answer.get("ChecksumType", "FULL_OBJECT") != "FULL_OBJECT" or "-" in text:
+    text = headers.get("x-amz-checksum-sha256", "")
+    if headers.get("x-amz-checksum-type", _WHOLE) != _WHOLE or "-" in text:
         return None
     try:
         digest = base64.b64decode(text, validate=True)

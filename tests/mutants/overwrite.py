@@ -1,0 +1,130 @@
+"""Steps of a restore in the place of a table."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_OVERWRITE = "tests/restore/test_overwrite.py::"
+_CONTRACT = "tests/contracts/test_catalog_contract.py::"
+_SEEN = _CONTRACT + "test_only_what_was_seen_is_replaced"
+_COMMIT = (_OVERWRITE + "test_a_commit_meanwhile_is_not_lost",)
+_BESIDE = (_OVERWRITE + "test_it_is_built_beside_and_nothing_of_the_old_one_goes",)
+
+MUTANTS = (
+    Mutant(
+        "overwrite-beside",
+        "it is built beside the old one",
+        "restore/plan.py",
+        'return f"{base}-{pit}"',
+        "return location",
+        _BESIDE,
+    ),
+    Mutant(
+        "overwrite-keeps-uuid",
+        "in its own catalog under its own name it is the same table",
+        "restore/plan.py",
+        " or (self.comes_back and self.replaces is not None)",
+        "",
+        _BESIDE,
+    ),
+    Mutant(
+        "overwrite-copies-differ",
+        "a copy that is refreshed is another table",
+        "restore/plan.py",
+        "self.comes_back and self.replaces is not None",
+        "self.replaces is not None",
+        (_OVERWRITE + "test_a_copy_elsewhere_is_refreshed_and_stays_another_table",),
+    ),
+    Mutant(
+        "overwrite-goes-on",
+        "what was built is found though the old one was dropped since",
+        "restore/prepare.py",
+        "return beside if is_begun else target",
+        "return target",
+        (
+            _OVERWRITE
+            + "test_a_rest_server_that_cannot_leaves_all_as_it_was_and_the_work_is_not_lost",
+        ),
+    ),
+    Mutant(
+        "overwrite-no-views",
+        "a view is not replaced",
+        "restore/prepare.py",
+        "found is not None and found.kind == TABLE and found.metadata_location",
+        "found is not None and found.metadata_location",
+        (_OVERWRITE + "test_a_view_is_not_in_the_way_of_a_swap_but_refused",),
+    ),
+    Mutant(
+        "overwrite-asked-first",
+        "a catalog that cannot is asked before anything is copied",
+        "restore/prepare.py",
+        "        if target.replaces is not None:\n"
+        "            self._catalog.check_replace(target.table)\n",
+        "",
+        (_OVERWRITE + "test_a_hadoop_catalog_cannot_and_says_so_before_anything_is_copied",),
+    ),
+    Mutant(
+        "overwrite-sql-seen",
+        "SQL: a row that has another place by now stays",
+        "catalog/sql_statements.py",
+        '" AND metadata_location = :old"',
+        '""',
+        _COMMIT,
+    ),
+    Mutant(
+        "overwrite-sql-counted",
+        "SQL: a swap of no row is no swap",
+        "catalog/sql.py",
+        "if changed != 1:",
+        "if changed > 1:",
+        (_SEEN + "[sql-v1]",),
+    ),
+    Mutant(
+        "overwrite-hive-seen",
+        "Hive: a record that has another place by now stays",
+        "catalog/hive.py",
+        "if found is None or (found.parameters or {}).get(METADATA_LOCATION) != old:",
+        "if found is None:",
+        (_SEEN + "[hive]",),
+    ),
+    Mutant(
+        "overwrite-hive-locked",
+        "Hive: a lock is held meanwhile",
+        "catalog/hive.py",
+        "with locked(self._metastore, table):",
+        "if True:",
+        ("tests/catalog/test_hive_catalog.py::test_a_locked_table_is_not_replaced",),
+    ),
+    Mutant(
+        "overwrite-hive-unlocked",
+        "Hive: and given back",
+        "catalog/hive_lock.py",
+        "metastore.write(lambda client: client.unlock(UnlockRequest(answer.lockid)))",
+        "pass",
+        ("tests/catalog/test_hive_catalog.py::test_a_locked_table_is_not_replaced",),
+    ),
+    Mutant(
+        "overwrite-glue-seen",
+        "Glue: a record that has another place by now stays",
+        "catalog/glue.py",
+        "if record is None or _place(record) != old:",
+        "if record is None:",
+        (_SEEN + "[glue]",),
+    ),
+    Mutant(
+        "overwrite-rest-seen",
+        "REST: a table that has another place by now stays",
+        "catalog/rest.py",
+        "if found is None or found.metadata_location != old:",
+        "if found is None:",
+        (_SEEN + "[rest]",),
+    ),
+    Mutant(
+        "overwrite-rest-asks",
+        "REST: the server is asked to overwrite",
+        "catalog/rest.py",
+        '"overwrite": True',
+        '"overwrite": False',
+        (_OVERWRITE + "test_in_a_rest_catalog_whose_server_can",),
+    ),
+)
