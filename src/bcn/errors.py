@@ -150,6 +150,12 @@ class UnsupportedCatalogError(CatalogError):
     """This catalog cannot hold or do what the operation needs."""
 
 
+class TargetChangedError(CatalogError):
+    """A table changed while another one was on its way to its place; it was left as it is."""
+
+    hint = "stop its writers and run the same command again: finished files are not copied twice"
+
+
 # 15: storage
 
 
@@ -217,7 +223,10 @@ class OverlapError(RefusedError):
 class TargetExistsError(RefusedError):
     """A table of that name, or files at that location, are there already."""
 
-    hint = "restore under another name with --target-table, or to another --target-location"
+    hint = (
+        "restore under another name with --target-table, or to another --target-location;"
+        " --overwrite puts a table in the place of another"
+    )
 
 
 class UnmappedRootError(RefusedError):

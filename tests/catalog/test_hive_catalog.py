@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from hive_metastore.ttypes import FieldSchema, SerDeInfo, StorageDescriptor, Table
 
+from bcn.catalog import hive_lock
 from bcn.catalog.hive import HiveCatalog
-from bcn.catalog.hive_client import parse_addresses
+from bcn.catalog.hive_client import Metastore, parse_addresses
 from bcn.catalog.hive_table import check_columns, hive_type, make_table, make_view
 from bcn.catalog.open import CATALOG_TYPES, open_catalog
 from bcn.catalog.protocol import CatalogSettings, Pointer
@@ -58,6 +59,29 @@ def test_other_tables_of_hive_are_not_listed_but_their_names_are_taken(
         catalog.check_target(ORDERS, "/wh/x")
     with pytest.raises(TargetExistsError):
         catalog.register(ORDERS, write_metadata(tmp_path / "t"))
+
+
+def test_a_locked_table_is_not_replaced(
+    hive_metastore: HiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = hive_metastore.settings("prod", tmp_path)
+    catalog = open_catalog(settings)
+    catalog.create_namespace(("sales",), {})
+    old, new = write_metadata(tmp_path / "t"), write_metadata(tmp_path / "t", "00002-y")
+    catalog.register(ORDERS, old)
+    monkeypatch.setattr(hive_lock, "WAIT_SECONDS", 1.0)
+    with (
+        hive_lock.locked(Metastore(settings), ORDERS),
+        pytest.raises(CatalogError, match=r"sales\.orders is locked by another writer"),
+    ):
+        catalog.replace(ORDERS, old, new)
+    assert catalog.find_pointer(ORDERS) == Pointer(ORDERS, old, "table")
+    catalog.replace(ORDERS, old, new)
+    with hive_metastore.client() as client:
+        record = client.get_table("sales", "orders")
+    assert record.parameters["metadata_location"] == new
+    assert record.parameters["previous_metadata_location"] == old
+    catalog.replace(ORDERS, new, old)
 
 
 def test_names_are_found_in_their_own_case_only(hive_metastore: HiveServer, tmp_path: Path) -> None:

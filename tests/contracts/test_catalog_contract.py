@@ -13,6 +13,7 @@ from bcn.errors import (
     BcnError,
     CatalogError,
     NoSuchNamespaceError,
+    TargetChangedError,
     TargetExistsError,
     UnsupportedCatalogError,
 )
@@ -327,3 +328,59 @@ def test_views_are_kept_as_views_or_refused_never_as_tables(rig: Rig) -> None:
     else:
         with pytest.raises(UnsupportedCatalogError, match="view"):
             catalog.register_view(ORDERS, location)
+
+
+def test_another_table_takes_the_place_of_one_or_is_refused(rig: Rig) -> None:
+    old = rig.add(ORDERS)
+    catalog = rig.open()
+    new = old if catalog.fixes_locations else rig.write_metadata(ORDERS)
+    if not rig.swaps:
+        with pytest.raises(UnsupportedCatalogError, match=r"in the place of sales\.orders"):
+            catalog.replace(ORDERS, old, new)
+        assert rig.open().find_pointer(ORDERS) == Pointer(ORDERS, old, "table")
+        return
+    catalog.check_replace(ORDERS)
+    catalog.replace(ORDERS, old, new)
+    assert rig.open().find_pointer(ORDERS) == Pointer(ORDERS, new, "table")
+    assert list(rig.open().iter_pointers()) == [Pointer(ORDERS, new, "table")]
+
+
+def test_only_what_was_seen_is_replaced(rig: Rig) -> None:
+    old = rig.add(ORDERS)
+    catalog = rig.open()
+    if catalog.fixes_locations:
+        with pytest.raises(UnsupportedCatalogError, match=r"in the place of sales\.orders"):
+            catalog.check_replace(ORDERS)
+        return
+    new, other = rig.write_metadata(ORDERS), rig.write_metadata(ORDERS)
+    with pytest.raises(TargetChangedError, match=r"sales\.orders"):
+        catalog.replace(ORDERS, other, new)
+    with pytest.raises(TargetChangedError, match=r"sales\.nobody"):
+        catalog.replace(TableId(("sales",), "nobody"), old, new)
+    assert rig.open().find_pointer(ORDERS) == Pointer(ORDERS, old, "table")
+
+
+# moto does not look at the versions of Glue's records.
+@pytest.mark.parametrize("rig", ["sql-v1", "sql-v0", "postgres", "hive"], indirect=True)
+def test_of_many_that_would_take_a_place_one_does(rig: Rig) -> None:
+    old = rig.add(ORDERS)
+    files = [rig.write_metadata(ORDERS) for _ in range(6)]
+    start, done = threading.Barrier(len(files)), list[str]()
+
+    def swap(new: str) -> None:
+        catalog = rig.open()
+        start.wait()
+        try:
+            catalog.replace(ORDERS, old, new)
+        except TargetChangedError:
+            return
+        done.append(new)
+
+    threads = [threading.Thread(target=swap, args=(new,)) for new in files]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = rig.open().find_pointer(ORDERS)
+    assert found is not None
+    assert done == [found.metadata_location]

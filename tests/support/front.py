@@ -34,6 +34,7 @@ class Front:
     check: Callable[[BaseHTTPRequestHandler, bytes], bool] | None = None
     answer: Callable[[str, str], tuple[int, str, bytes] | None] | None = None
     edit: Callable[[str, Json], None] | None = None  # of answers with status 200
+    rewrite: Callable[[str, bytes], bytes] | None = None  # bodies of requests on their way
     drop_answers: bool = False  # forward, then break the connection
     port: int = 0
     scheme: str = "http"
@@ -106,6 +107,8 @@ class _Handler(BaseHTTPRequestHandler):
         return self._forward(body)
 
     def _forward(self, body: bytes) -> None:
+        if self.front.rewrite and body:
+            body = self.front.rewrite(self.path, body)
         kind = {"Content-Type": "application/json"} if body else {}
         with closing(HTTPConnection(self.front.backend, timeout=30)) as connection:
             connection.request(self.command, self.path, body or None, kind)

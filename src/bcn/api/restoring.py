@@ -41,6 +41,7 @@ def restore(  # noqa: PLR0913  what the command line offers
     target_location: str | None = None,
     map_roots: Mapping[str, str] | None = None,
     uuid: str = "auto",
+    overwrite: bool = False,
     bytes_per_second: float | None = None,
     jobs: int | None = None,
     dry_run: bool = False,
@@ -50,7 +51,8 @@ def restore(  # noqa: PLR0913  what the command line offers
 ) -> RestoreReport:
     """Bring tables of a PIT back: all, or those whose database and name match one of the globs.
 
-    `exclude` leaves out what it matches; `include_deleted` adds what was gone by then.
+    `exclude` leaves out what it matches; `include_deleted` adds what was gone by then; with
+    `overwrite` tables take the place of those that are there, of which no file is removed.
     """
     from bcn.config.settings import resolve_path
     from bcn.iceberg.relocate import Move
@@ -77,6 +79,7 @@ def restore(  # noqa: PLR0913  what the command line offers
             Move(old, resolve_path(new, folder, home)) for old, new in (map_roots or {}).items()
         ),
         uuid=UuidPolicy(uuid),
+        overwrite=overwrite,
         bytes_per_second=bytes_per_second,
         dry_run=dry_run,
     )

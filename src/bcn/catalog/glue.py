@@ -2,7 +2,7 @@
 
 A table of Iceberg is a record with `table_type=ICEBERG` and the location of its metadata among its
 parameters. Other tables of Glue are not listed, but their names are taken. Glue has no nested
-databases and keeps names in lower case; its version ids are not needed: a table is only ever made.
+databases and keeps names in lower case.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 from bcn.catalog.glue_client import GlueAnswerError, GlueClient, check_properties
 from bcn.catalog.glue_table import (
     METADATA_LOCATION,
+    PREVIOUS_LOCATION,
     database_input,
     is_iceberg,
     namespace_properties,
@@ -24,6 +25,7 @@ from bcn.catalog.protocol import (
     TABLE,
     CatalogSettings,
     Pointer,
+    changed_meanwhile,
     is_gzip_name,
     note_types,
     public_location,
@@ -44,6 +46,7 @@ _MAX_NAME = 255
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _PLAIN = re.compile(r"[a-z0-9_]+\Z")  # names that Iceberg's GlueCatalog takes without being told
 _MISSING, _EXISTS = "EntityNotFoundException", "AlreadyExistsException"
+_OUTDATED = {_MISSING, "ConcurrentModificationException", "VersionMismatchException"}
 
 
 class GlueCatalog:
@@ -171,6 +174,30 @@ class GlueCatalog:
         """There are none."""
         raise UnsupportedCatalogError(f"a Glue catalog cannot hold the view {view}")
 
+    def check_replace(self, table: TableId) -> tuple[str, ...]:
+        """Glue counts the versions of a record."""
+        return ()
+
+    def replace(self, table: TableId, old: str, new: str) -> None:
+        """One call, which Glue refuses if the record has another version by then."""
+        record = self._find_record(table)
+        if record is None or _place(record) != old:
+            raise changed_meanwhile(table, self.name)
+        storage, key = Stores(self.access).resolve(new)
+        made = table_input(table.name, new, parse_metadata(storage.read(key)))
+        made["Parameters"][PREVIOUS_LOCATION] = old
+        version = {"VersionId": record["VersionId"]} if record.get("VersionId") else {}
+        try:
+            self._client.call(
+                "update_table", DatabaseName=table.namespace[0], TableInput=made, **version
+            )
+        except GlueAnswerError as failure:
+            if failure.is_unsure and self._is_at(table, new):
+                return
+            if failure.code in _OUTDATED:
+                raise changed_meanwhile(table, self.name) from None
+            raise self._client.failed(failure) from None
+
     def public_properties(self) -> dict[str, str]:
         """Type, warehouse, and the endpoint if it is not Amazon's own."""
         properties = {"type": "glue"}
@@ -242,8 +269,11 @@ class GlueCatalog:
 
 
 def _pointer(database: str, record: Mapping[str, Any]) -> Pointer:
-    location = (record.get("Parameters") or {}).get(METADATA_LOCATION, "")
-    return Pointer(TableId((database,), record["Name"]), location, TABLE)
+    return Pointer(TableId((database,), record["Name"]), _place(record), TABLE)
+
+
+def _place(record: Mapping[str, Any]) -> str:
+    return str((record.get("Parameters") or {}).get(METADATA_LOCATION, ""))
 
 
 def _is_holdable(levels: tuple[str, ...]) -> bool:

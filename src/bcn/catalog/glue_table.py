@@ -9,6 +9,7 @@ from bcn.model import Json
 
 TABLE_TYPE = "table_type"
 METADATA_LOCATION = "metadata_location"
+PREVIOUS_LOCATION = "previous_metadata_location"
 _ICEBERG = "ICEBERG"
 _COMMENT, _LOCATION = "comment", "location"
 _PLACES = (

@@ -164,6 +164,14 @@ class HadoopCatalog:
         """There are none."""
         raise UnsupportedCatalogError(f"a Hadoop catalog cannot hold the view {view}")
 
+    def check_replace(self, table: TableId) -> tuple[str, ...]:
+        """A folder is its table: nothing can be built beside it."""
+        raise _no_swap(table)
+
+    def replace(self, table: TableId, old: str, new: str) -> None:
+        """Not in one step, so not at all."""
+        raise _no_swap(table)
+
     def public_properties(self) -> dict[str, str]:
         """Type and warehouse."""
         return {"type": "hadoop", "warehouse": public_location(self._warehouse)}
@@ -272,6 +280,13 @@ def find_metadata(folders: Folders, folder: str) -> str | None:
     damaged, and an older version must not pass for it.
     """
     return _look_at(folders, folder).metadata_name
+
+
+def _no_swap(table: TableId) -> UnsupportedCatalogError:
+    return UnsupportedCatalogError(
+        f"a Hadoop catalog cannot put another table in the place of {table}",
+        hint="restore it beside with --target-table, or move the folder of the old one away first",
+    )
 
 
 def _look_at(folders: Folders, folder: str) -> _Look:

@@ -18,15 +18,18 @@ from hive_metastore.ThriftHiveMetastore import Client
 from hive_metastore.ttypes import (
     AlreadyExistsException,
     Database,
+    EnvironmentContext,
     NoSuchObjectException,
     Table,
 )
 from thrift.Thrift import TApplicationException
 
 from bcn.catalog.hive_client import PATIENCE_SECONDS, LostAnswerError, Metastore, RefusalError
+from bcn.catalog.hive_lock import locked
 from bcn.catalog.hive_table import (
     LOCATION,
     METADATA_LOCATION,
+    PREVIOUS_LOCATION,
     check_columns,
     find_pointer_of,
     has_variant,
@@ -38,6 +41,7 @@ from bcn.catalog.hive_table import (
 from bcn.catalog.protocol import (
     CatalogSettings,
     Pointer,
+    changed_meanwhile,
     is_gzip_name,
     note_types,
     public_location,
@@ -182,6 +186,21 @@ class HiveCatalog:
         """One call too: views and tables share their names."""
         self._register(view, metadata_location, make_view)
 
+    def check_replace(self, table: TableId) -> tuple[str, ...]:
+        """By a lock that all writers of Iceberg take."""
+        return ()
+
+    def replace(self, table: TableId, old: str, new: str) -> None:
+        """Look and change, under the table's lock."""
+        record = self._record(table, new, make_table)
+        record.parameters[PREVIOUS_LOCATION] = old
+        with locked(self._metastore, table):
+            found = self._find_record(table)
+            if found is None or (found.parameters or {}).get(METADATA_LOCATION) != old:
+                raise changed_meanwhile(table, self.name)
+            record.createTime, record.owner = found.createTime, found.owner
+            self._alter(table, record)
+
     def public_properties(self) -> dict[str, str]:
         """Type, addresses, and the warehouse if one is set."""
         addresses = ",".join(map(str, self._metastore.addresses))
@@ -199,12 +218,14 @@ class HiveCatalog:
     def _register(self, table: TableId, metadata_location: str, make: Callable[..., Table]) -> None:
         _check_holdable(table.namespace)
         _check_holdable_name(table.name, "--target-table")
-        storage, key = Stores(self.access).resolve(metadata_location)
+        self._create_once(table, self._record(table, metadata_location, make))
+
+    def _record(self, table: TableId, location: str, make: Callable[..., Table]) -> Table:
+        """What the metastore is to hold of a metadata file."""
+        storage, key = Stores(self.access).resolve(location)
         document = parse_metadata(storage.read(key))
         self.check_table(table, document)
-        user = self._metastore.user
-        record = make(table, metadata_location, document, user, zoned=self._zoned)
-        self._create_once(table, record)
+        return make(table, location, document, self._metastore.user, zoned=self._zoned)
 
     def _create_once(self, table: TableId, record: Table) -> None:
         """Sent again only if its answer was lost and it is not there.
@@ -235,6 +256,23 @@ class HiveCatalog:
                 raise self._taken(table) from None
             if self._find_database(table.namespace) is None:
                 raise self._no_namespace(table.namespace) from None
+            raise CatalogError(
+                f"catalog {self.name!r} cannot hold {table}: {error.reason}", hint=error.hint
+            ) from None
+
+    def _alter(self, table: TableId, record: Table) -> None:
+        """Change a record; one whose answer was lost is looked for."""
+        [database], context = table.namespace, EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"})
+
+        def alter(client: Client) -> None:
+            client.alter_table_with_environment_context(database, table.name, record, context)
+
+        try:
+            self._metastore.write(alter)
+        except LostAnswerError:
+            if not self._is_ours(table, record):
+                raise
+        except RefusalError as error:
             raise CatalogError(
                 f"catalog {self.name!r} cannot hold {table}: {error.reason}", hint=error.hint
             ) from None

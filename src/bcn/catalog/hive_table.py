@@ -22,6 +22,7 @@ from bcn.errors import UnsupportedCatalogError
 from bcn.model import Json, TableId
 
 METADATA_LOCATION = "metadata_location"
+PREVIOUS_LOCATION = "previous_metadata_location"
 LOCATION = "location"
 _TABLE_TYPE = "table_type"
 _KINDS = {"ICEBERG": TABLE, "ICEBERG-VIEW": VIEW}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from bcn.errors import TargetChangedError
 from bcn.iceberg.types import odd_types
 from bcn.model import Json, TableId
 from bcn.storage.protocol import Access
@@ -109,11 +110,29 @@ class Catalog(Protocol):
     def register_view(self, view: TableId, metadata_location: str) -> None:
         """As `register`, a view. Raises UnsupportedCatalogError where there are none."""
 
+    def check_replace(self, table: TableId) -> tuple[str, ...]:
+        """What users should know before a table is put in the place of that one, a line each.
+
+        Touches nothing. Raises UnsupportedCatalogError if the catalog cannot do it.
+        """
+
+    def replace(self, table: TableId, old: str, new: str) -> None:
+        """Let the name of a table point from one metadata file to another, all at once.
+
+        Nothing of the old table is removed. Raises TargetChangedError if the name does not point to
+        the old file any more.
+        """
+
     def public_properties(self) -> dict[str, str]:
         """What may be stored and shown: type, warehouse, address. Never a secret."""
 
     def warehouse_roots(self) -> tuple[str, ...]:
         """The places under which the catalog puts tables."""
+
+
+def changed_meanwhile(table: TableId, catalog: str) -> TargetChangedError:
+    """The error of a swap that came too late."""
+    return TargetChangedError(f"{table} of catalog {catalog!r} was changed or dropped meanwhile")
 
 
 def strip_slashes(location: str) -> str:

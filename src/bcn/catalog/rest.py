@@ -1,7 +1,7 @@
 """REST catalogs: any server that speaks Iceberg's REST protocol.
 
 Of each answer only what is needed is read: names, properties, `metadata-location`, credentials.
-Tables are never read into a model, so odd ones pass. Nothing is ever dropped or overwritten.
+Tables are never read into a model, so odd ones pass. Nothing is ever dropped.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from bcn.catalog.protocol import (
     VIEW,
     CatalogSettings,
     Pointer,
+    changed_meanwhile,
     is_gzip_name,
     join_location,
     note_types,
@@ -51,6 +52,7 @@ _FEW = {"snapshots": "refs"}  # of a table's history: the answer need not have a
 _LOCATION = "location"
 _OF_THE_SERVER = ("auth.", "header.", "rest.", "ssl.")  # properties that no store needs
 _PATHS = {TABLE: "tables", VIEW: "views"}
+_NO_OVERWRITE = {405, 406, 501}
 _NO_CHILDREN = {405, 406, 501}  # how servers without nested namespaces answer to a parent
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
@@ -202,6 +204,31 @@ class RestCatalog:
                 hint="--exclude it, or make the view again with an engine",
             )
         self._register("register-view", view, metadata_location)
+
+    def check_replace(self, table: TableId) -> tuple[str, ...]:
+        """Servers do not say whether they can; asking with a bad file might harm the table."""
+        words = f"whether {self.name} can put another table in the place of {table} is known when"
+        return (f"{words} it is asked to, after all files were copied",)
+
+    def replace(self, table: TableId, old: str, new: str) -> None:
+        """A request to register over what is there, right after a look that it is the old one."""
+        found = self.find_pointer(table)
+        if found is None or found.metadata_location != old:
+            raise changed_meanwhile(table, self.name)
+        path = f"{self._client.namespace_path(table.namespace)}/register"
+        body = {"name": table.name, "metadata-location": new, "overwrite": True}
+        try:
+            if self._post(path, body, lambda: self._has(table, new)):
+                return
+        except RestError as error:
+            if error.status not in _NO_OVERWRITE:
+                raise
+        raise UnsupportedCatalogError(
+            f"the server of catalog {self.name!r} does not put another table in the place of"
+            f" {table}, which is as it was",
+            hint="drop or rename it there, keeping its files, and run the same command again:"
+            " finished files are not copied twice",
+        )
 
     def public_properties(self) -> dict[str, str]:
         """Type, address without user and password, and warehouse."""

@@ -23,6 +23,7 @@ from bcn.catalog.protocol import (
     VIEW,
     CatalogSettings,
     Pointer,
+    changed_meanwhile,
     is_gzip_name,
     join_location,
     note_types,
@@ -50,6 +51,7 @@ from bcn.catalog.sql_statements import (
     SELECT_TABLE,
     SELECT_TABLES,
     SELECT_TABLES_IN,
+    UPDATE_TABLE,
 )
 from bcn.errors import (
     BadNameError,
@@ -200,6 +202,18 @@ class SqlCatalog:
                 connection.execute(statement, {**row, "kind": kind.upper()} if has_type else row)
         except IntegrityError:
             raise self._taken(table) from None
+
+    def check_replace(self, table: TableId) -> tuple[str, ...]:
+        """One row holds a table's place."""
+        return ()
+
+    def replace(self, table: TableId, old: str, new: str) -> None:
+        """One UPDATE of a row that still has the old place."""
+        key = self._key(namespace=".".join(table.namespace), name=table.name)
+        with self._connected(self._writing) as connection:
+            changed = connection.execute(UPDATE_TABLE, {**key, "old": old, "new": new}).rowcount
+        if changed != 1:
+            raise changed_meanwhile(table, self.name)
 
     def public_properties(self) -> dict[str, str]:
         """Type, warehouse, and the database's address without user, password and options."""

@@ -40,6 +40,11 @@ INSERT_TABLE_V1 = text(
     " previous_metadata_location, iceberg_type)"
     " VALUES (:catalog, :namespace, :name, :location, NULL, :kind)"
 )
+UPDATE_TABLE = text(
+    "UPDATE iceberg_tables SET metadata_location = :new, previous_metadata_location = :old"
+    " WHERE catalog_name = :catalog AND table_namespace = :namespace AND table_name = :name"
+    " AND metadata_location = :old"
+)
 CREATE = (  # as pyiceberg creates them
     text(
         "CREATE TABLE IF NOT EXISTS iceberg_tables ("

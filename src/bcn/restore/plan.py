@@ -39,6 +39,7 @@ class RestoreRequest:
     target_location: str | None = None
     map_roots: tuple[Move, ...] = ()
     uuid: UuidPolicy = UuidPolicy.AUTO
+    overwrite: bool = False
     bytes_per_second: float | None = None
     dry_run: bool = False
 
@@ -62,11 +63,25 @@ class Target:
     location: str
     moves: Moves = field(repr=False)
     entry: Entry = field(repr=False)
+    replaces: str | None = None  # the metadata file of the table whose place it takes
+    comes_back: bool = False  # to its own catalog, under its own name
 
     @property
     def record(self) -> ObjectRecord:
         """What its PIT says of it."""
         return self.source.record
+
+    @property
+    def keeps_uuid(self) -> bool:
+        """Whether it is the same table to its readers, unless they are told otherwise."""
+        return self.moves.is_identity or (self.comes_back and self.replaces is not None)
+
+
+def place_beside(location: str, pit: PitId) -> str:
+    """Where a table is built that takes the place of another: the same in every run."""
+    start, _, end = location.rpartition("-")
+    base = location if PitId.find(end) is None else start  # it took another's place itself
+    return f"{base}-{pit}"
 
 
 def target_name(table: TableId, request: RestoreRequest) -> TableId:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from bcn.catalog.protocol import VIEW, Catalog, Pointer
+from bcn.catalog.protocol import TABLE, VIEW, Catalog, Pointer
 from bcn.errors import CatalogError, DamagedRepositoryError, TargetExistsError
 from bcn.iceberg.metadata import check_supported, declared_roots, parse_metadata
 from bcn.iceberg.view import Renaming
@@ -23,6 +23,7 @@ from bcn.restore.plan import (
     Target,
     build_moves,
     check_templates,
+    place_beside,
     target_name,
 )
 from bcn.restore.register import load_document, load_metadata, metadata_location
@@ -109,6 +110,8 @@ class Preparation:
         notes = [note for namespace in namespaces for note in namespace.notes]
         for item in tables:
             notes += _gaps(item.target)
+            if item.target.replaces is not None and not item.is_back:
+                notes += self._catalog.check_replace(item.target.table)
             notes += self._catalog.check_table(item.target.table, item.document)
         for item in views:
             notes += note_references(item.document, item.target, renaming)
@@ -186,16 +189,39 @@ class Preparation:
         self, number: int, source: Source, name: TableId, entry: Entry, data: bytes
     ) -> Target:
         home = str(parse_metadata(data)["location"])
-        location = self._location(source, name, home)
+        comes_back = self._old_catalog == self._new_catalog and name == source.record.table
+        location = self._location(name, home if comes_back else None)
         moves = build_moves(entry, home, location, self._request)
-        return Target(number, source, name, location, moves, entry)
+        target = Target(number, source, name, location, moves, entry, comes_back=comes_back)
+        if not self._request.overwrite or source.record.type == VIEW:
+            return target
+        return self._in_place_of(self._find_there(name), target, home)
 
-    def _location(self, source: Source, name: TableId, home: str) -> str:
+    def _location(self, name: TableId, home: str | None) -> str:
         if self._request.target_location is not None:
             return fill_location(self._request.target_location, self._new_catalog, name)
-        if self._old_catalog == self._new_catalog and name == source.record.table:
-            return home.rstrip("/")
-        return self._catalog.default_location(name).rstrip("/")
+        return (home or self._catalog.default_location(name)).rstrip("/")
+
+    def _in_place_of(self, old: Pointer | None, target: Target, home: str) -> Target:
+        """The target beside an old table's; also if that is gone since a first run began there."""
+        beside = target
+        if self._request.target_location is None:
+            place = place_beside(target.location, target.source.pit.pit)
+            moves = build_moves(target.entry, home, place, self._request)
+            beside = replace(target, location=place, moves=moves)
+        if old is not None:
+            return replace(beside, replaces=old.metadata_location)
+        is_begun = Marker(self._stores, beside, target.source.pit.pit).is_ours()
+        return beside if is_begun else target
+
+    def _find_there(self, name: TableId) -> Pointer | None:
+        """The table of a name, if the catalog knows where it is."""
+        try:
+            found = self._catalog.find_pointer(name)
+        except CatalogError:
+            return None  # told when the name is checked
+        is_table = found is not None and found.kind == TABLE and found.metadata_location
+        return found if is_table else None
 
     # whether it is free
 
@@ -224,7 +250,14 @@ class Preparation:
             return []
 
     def _check_name(self, item: Item) -> None:
-        self._catalog.check_target(item.target.table, item.target.location)
+        target = item.target
+        if target.replaces is not None:
+            self._catalog.check_replace(target.table)
+        try:
+            self._catalog.check_target(target.table, target.location)
+        except TargetExistsError:
+            if target.replaces is None:
+                raise
 
     def _recognise(self, items: Sequence[Item]) -> None:
         """Find what an earlier run registered before it was stopped.
@@ -271,7 +304,10 @@ def _gaps(target: Target) -> list[str]:
     return notes
 
 
-_SEVERAL = "leave them out with --exclude, or restore beside them with --target-database"
+_SEVERAL = (
+    "leave them out with --exclude, restore beside them with --target-database, or put these in"
+    " the place of tables with --overwrite"
+)
 
 
 def _refusals(

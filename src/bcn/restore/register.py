@@ -22,8 +22,8 @@ from bcn.storage.open import Stores
 
 
 def new_uuid(policy: UuidPolicy, target: Target) -> str | None:
-    """The uuid the restored table gets; None keeps its own, as where a table was lost."""
-    keep = policy is UuidPolicy.KEEP or (policy is UuidPolicy.AUTO and target.moves.is_identity)
+    """The uuid the restored table gets; None keeps its own, as where a table was lost or hurt."""
+    keep = policy is UuidPolicy.KEEP or (policy is UuidPolicy.AUTO and target.keeps_uuid)
     return None if keep else str(uuid.uuid4())
 
 

@@ -24,6 +24,8 @@ class RestoredTable:
     deleted_at: str | None = None
     damaged_snapshots: int = 0
     roots: tuple[Move, ...] = ()
+    replaced: str | None = None
+    """The metadata file of the table whose place it took."""
 
     @property
     def database(self) -> str:
@@ -50,6 +52,7 @@ class RestoredTable:
             "snapshots": self.snapshots,
             "damaged_snapshots": self.damaged_snapshots,
             "roots": [{"old": move.old, "new": move.new} for move in self.roots],
+            "replaced": self.replaced,
         }
 
 

@@ -268,7 +268,10 @@ class _Restore:
             target, document = table.target, table.document
             location = metadata_location(self._catalog, target)
             save_metadata(self._stores, location, document)
-            self._catalog.register(target.table, location)
+            if target.replaces is None:
+                self._catalog.register(target.table, location)
+            else:
+                self._catalog.replace(target.table, target.replaces, location)
             check_registered(self._stores, self._catalog, target, document)
             table.metadata_location, table.uuid = location, document.get("table-uuid")
 
@@ -324,6 +327,7 @@ class _Restore:
             roots=target.moves.moves,
             pit=target.source.pit.pit,
             deleted_at=target.source.deleted_at,
+            replaced=None if table.is_back else target.replaces,
         )
 
     def _restored_view(self, view: Item) -> RestoredView:

@@ -69,6 +69,12 @@ if TYPE_CHECKING:
     type=click.Choice(["keep", "new"]),
     help="Default: a table that comes back in its old place keeps its uuid, a copy gets a new one.",
 )
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Let tables take the place of those that have their names. They are built beside them, and"
+    " the catalog is told at the end; of the old tables no file is removed.",
+)
 @dry_run_option
 @rate_option
 @jobs_option
@@ -87,13 +93,15 @@ def restore(
     target_location: str | None,
     map_roots: tuple[str, ...],
     uuid: str | None,
+    overwrite: bool,
     dry_run: bool,
     bytes_per_second: float | None,
     jobs: int | None,
 ) -> None:
     """Bring tables and views of a point in time back, under their own names or others.
 
-    What is there already is never overwritten. Tables appear when all of their files were checked.
+    A name that is taken is refused, unless --overwrite says otherwise. Tables appear when all of
+    their files were checked.
     """
     with app.progress() as progress:
         report = api.restore(
@@ -109,6 +117,7 @@ def restore(
             target_location=target_location,
             map_roots=parse_mappings(map_roots),
             uuid=uuid or "auto",
+            overwrite=overwrite,
             bytes_per_second=bytes_per_second,
             jobs=jobs,
             dry_run=dry_run,
@@ -139,6 +148,7 @@ def _lines(report: RestoreReport) -> list[str]:
         "",
         f"{verb} {_count(report)} of PIT {report.pit} to catalog {clean(report.catalog)}",
         *(f"from    {line}" for line in _origins(report)),
+        *(f"instead {line}" for line in _replaced(report)),
         f"copied  {_copied(report)}",
         *([f"asked   {format_requests(report.requests)}"] if report.requests else []),
         f"time    {format_seconds(sum(report.seconds.values()))} ({phases})",
@@ -153,6 +163,15 @@ def _origins(report: RestoreReport) -> list[str]:
         f"PIT {item.pit}: {clean(str(item.source))}, deleted by {item.deleted_at}"
         for item in items
         if item.deleted_at is not None
+    ]
+
+
+def _replaced(report: RestoreReport) -> list[str]:
+    """Where the old tables are: whoever wants one back needs to know."""
+    return [
+        f"of {clean(str(table.table))} at {clean(table.replaced)}, whose files are all kept"
+        for table in report.tables
+        if table.replaced is not None
     ]
 
 
