@@ -34,7 +34,7 @@ SINGLE_TABLE = steps(
         "restore_single_table",
         "a table that comes back where it was keeps its uuid",
         "restore/register.py",
-        " or (policy is UuidPolicy.AUTO and target.moves.is_identity)",
+        " or (policy is UuidPolicy.AUTO and target.keeps_uuid)",
         "",
     ),
     (

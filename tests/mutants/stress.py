@@ -115,8 +115,8 @@ MUTANTS = (
         "put-checksum",
         "an object is sent with the checksum of its bytes",
         "storage/s3.py",
-        "headers = {_MARK_HEADER: mark, _CHECKSUM: _checksum(data)}",
-        "headers = {_MARK_HEADER: mark}",
+        "headers = {MARK_HEADER: mark, _CHECKSUM: _checksum(data)}",
+        "headers = {MARK_HEADER: mark}",
         ("tests/storage/test_s3.py::test_bytes_that_suffered_on_their_way_are_not_stored",),
     ),
     Mutant(

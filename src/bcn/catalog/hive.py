@@ -24,7 +24,13 @@ from hive_metastore.ttypes import (
 )
 from thrift.Thrift import TApplicationException
 
-from bcn.catalog.hive_client import PATIENCE_SECONDS, LostAnswerError, Metastore, RefusalError
+from bcn.catalog.hive_client import (
+    PATIENCE_SECONDS,
+    LostAnswerError,
+    Metastore,
+    RefusalError,
+    load_warehouse,
+)
 from bcn.catalog.hive_lock import locked
 from bcn.catalog.hive_table import (
     LOCATION,
@@ -42,20 +48,20 @@ from bcn.catalog.protocol import (
     CatalogSettings,
     Pointer,
     changed_meanwhile,
-    is_gzip_name,
+    is_name,
     note_types,
     public_location,
     strip_slashes,
+    versioned_name,
 )
 from bcn.errors import (
-    BadNameError,
     CatalogError,
     NoSuchNamespaceError,
     TargetExistsError,
     UnsupportedCatalogError,
 )
 from bcn.iceberg.metadata import parse_metadata
-from bcn.model import Json, TableId, check_name, join_names
+from bcn.model import Json, TableId, join_names
 from bcn.storage.open import Stores
 
 _T = TypeVar("_T")
@@ -64,7 +70,6 @@ _CONNECTIONS = 4  # a metastore asks its database many times a record: several g
 _ATTEMPTS = 3  # to register, where answers are lost
 _MAX_NAME = 128
 _NAME = re.compile(r"[a-z0-9_]+\Z")
-_WAREHOUSE_DIR = "hive.metastore.warehouse.dir"
 
 
 class HiveCatalog:
@@ -157,9 +162,7 @@ class HiveCatalog:
 
     def metadata_name(self, source_name: str) -> str:
         """Version, uuid: the number goes on counting where the source's name has one."""
-        number = re.match(r"\d+(?=-)", source_name)
-        end = ".gz.metadata.json" if is_gzip_name(source_name) else ".metadata.json"
-        return f"{number[0] if number else '00000'}-{self._new_uuid()}{end}"
+        return versioned_name(source_name, self._new_uuid())
 
     def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str]) -> None:
         """One call: the metastore decides a race, and asking again does no harm."""
@@ -309,7 +312,7 @@ class HiveCatalog:
 
     def _find_record(self, table: TableId) -> Table | None:
         """The record of that name, in whatever case; None if there is none."""
-        if len(table.namespace) != 1 or not all(map(_is_name, (*table.namespace, table.name))):
+        if len(table.namespace) != 1 or not all(map(is_name, (*table.namespace, table.name))):
             return None
 
         def find(client: Client) -> Table | None:
@@ -322,7 +325,7 @@ class HiveCatalog:
 
     def _find_database(self, namespace: tuple[str, ...]) -> Database | None:
         """The database of exactly that name."""
-        if len(namespace) != 1 or not _is_name(namespace[0]):
+        if len(namespace) != 1 or not is_name(namespace[0]):
             return None
 
         def find(client: Client) -> Database | None:
@@ -346,7 +349,7 @@ class HiveCatalog:
     def _warehouse(self) -> str:
         """The settings', or the metastore's own, in the file system of its first database."""
         if not self._configured:
-            self._configured = self._metastore.read(_load_warehouse)
+            self._configured = self._metastore.read(load_warehouse)
         return self._configured
 
     def _is_hive2(self) -> bool:
@@ -368,29 +371,9 @@ class HiveCatalog:
         )
 
 
-def _load_warehouse(client: Client) -> str:
-    """A path without a scheme is in the metastore's own file system, as its first database is."""
-    folder = strip_slashes(client.get_config_value(_WAREHOUSE_DIR, ""))
-    home = client.get_database("default").locationUri or ""
-    if not folder:
-        return strip_slashes(home)
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", folder):
-        return folder
-    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?", home)
-    return f"{scheme[0] if scheme else ''}{folder}"
-
-
 def _plain(location: str) -> str:
     """One spelling of a location, to compare: Hive writes `file:/x` for `/x` and `file:///x`."""
     return re.sub(r"\Afile:(//)?(?=/)", "", strip_slashes(location))
-
-
-def _is_name(name: str) -> bool:
-    try:
-        check_name(name)
-    except BadNameError:
-        return False
-    return True
 
 
 def _check_holdable(namespace: tuple[str, ...]) -> None:

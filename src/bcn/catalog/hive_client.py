@@ -34,7 +34,7 @@ from bcn.catalog.hive_diagnosis import (
     diagnose,
     reason_of,
 )
-from bcn.catalog.protocol import CatalogSettings, public_location
+from bcn.catalog.protocol import CatalogSettings, public_location, strip_slashes
 from bcn.errors import CatalogError, SettingsError
 
 _T = TypeVar("_T")
@@ -45,6 +45,7 @@ _CALL_SECONDS = 120.0  # one answer of a metastore that is known to be one
 PATIENCE_SECONDS = 60.0  # a metastore that restarts needs up to 20
 _PAUSE_SECONDS = 0.5
 _FRAME = 1 << 20
+_WAREHOUSE_DIR = "hive.metastore.warehouse.dir"
 _BROKEN = (TTransportException, TProtocolException, EOFError, OSError)
 
 
@@ -252,3 +253,15 @@ def _require_kerberos(name: str) -> None:
                 f" {package!r}, which is not installed",
                 hint="run: pip install pure-sasl kerberos",
             ) from None
+
+
+def load_warehouse(client: Client) -> str:
+    """A path without a scheme is in the metastore's own file system, as its first database is."""
+    folder = strip_slashes(client.get_config_value(_WAREHOUSE_DIR, ""))
+    home = client.get_database("default").locationUri or ""
+    if not folder:
+        return strip_slashes(home)
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", folder):
+        return folder
+    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?", home)
+    return f"{scheme[0] if scheme else ''}{folder}"

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
+from uuid import UUID
 
-from bcn.errors import TargetChangedError
+from bcn.errors import BadNameError, TargetChangedError
 from bcn.iceberg.types import odd_types
-from bcn.model import Json, TableId
+from bcn.model import Json, TableId, check_name
 from bcn.storage.protocol import Access
 
 TABLE = "table"
@@ -149,6 +150,22 @@ def join_location(root: str, table: TableId) -> str:
 def is_gzip_name(metadata_name: str) -> bool:
     """Whether a metadata file is compressed: its name decides, in new spelling or old."""
     return metadata_name.endswith((".gz.metadata.json", ".metadata.json.gz"))
+
+
+def versioned_name(source_name: str, new_uuid: UUID) -> str:
+    """A name for a metadata file: the number goes on counting where the source's name has one."""
+    number = re.match(r"\d+(?=-)", source_name)
+    end = ".gz.metadata.json" if is_gzip_name(source_name) else ".metadata.json"
+    return f"{number[0] if number else '00000'}-{new_uuid}{end}"
+
+
+def is_name(name: str) -> bool:
+    """Whether anything could be called so."""
+    try:
+        check_name(name)
+    except BadNameError:
+        return False
+    return True
 
 
 def note_types(table: TableId, document: Json) -> tuple[str, ...]:

@@ -7,9 +7,7 @@ Tables are never read into a model, so odd ones pass. Nothing is ever dropped.
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 from urllib.parse import quote
 from uuid import UUID, uuid4
@@ -20,31 +18,31 @@ from bcn.catalog.protocol import (
     CatalogSettings,
     Pointer,
     changed_meanwhile,
-    is_gzip_name,
+    is_name,
     join_location,
     note_types,
     public_location,
     strip_slashes,
+    versioned_name,
 )
 from bcn.catalog.rest_client import (
     BUSY,
     EXPIRED,
     LIST_VIEWS,
     REGISTER_VIEW,
-    WORKERS,
     RestClient,
+    at_once,
     is_missing,
 )
 from bcn.catalog.rest_errors import RestError
 from bcn.catalog.rest_grants import Grants
 from bcn.errors import (
-    BadNameError,
     CatalogError,
     NoSuchNamespaceError,
     TargetExistsError,
     UnsupportedCatalogError,
 )
-from bcn.model import Json, TableId, check_name, join_names
+from bcn.model import Json, TableId, join_names
 from bcn.storage.protocol import Access
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -88,7 +86,7 @@ class RestCatalog:
         level = self._children(())
         while level:
             found.update(level)
-            level = [item for items in _at_once(self._children, level) for item in items]
+            level = [item for items in at_once(self._children, level) for item in items]
         yield from sorted(found)
 
     def load_namespace(self, namespace: tuple[str, ...]) -> dict[str, str]:
@@ -112,13 +110,13 @@ class RestCatalog:
             namespaces = [namespace]
         kinds = [TABLE, VIEW] if self._client.can(LIST_VIEWS) else [TABLE]
         lists = [(levels, kind) for levels in namespaces for kind in kinds]
-        listed = [item for items in _at_once(self._list, lists) for item in items]
-        found = [item for item in _at_once(self._load_listed, listed) if item is not None]
+        listed = [item for items in at_once(self._list, lists) for item in items]
+        found = [item for item in at_once(self._load_listed, listed) if item is not None]
         yield from sorted(found, key=lambda pointer: pointer.table)
 
     def find_pointer(self, table: TableId) -> Pointer | None:
         """The table of that name, else the view."""
-        if not self._is_nameable(table.namespace) or not _is_name(table.name):
+        if not self._is_nameable(table.namespace) or not is_name(table.name):
             self._client.config  # noqa: B018  a server that is not there does not know
             return None
         found = self._find(table, TABLE, is_whole=True)
@@ -175,9 +173,7 @@ class RestCatalog:
 
     def metadata_name(self, source_name: str) -> str:
         """Version, uuid: the number goes on counting where the source's name has one."""
-        number = re.match(r"\d+(?=-)", source_name)
-        end = ".gz.metadata.json" if is_gzip_name(source_name) else ".metadata.json"
-        return f"{number[0] if number else '00000'}-{self._new_uuid()}{end}"
+        return versioned_name(source_name, self._new_uuid())
 
     def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str]) -> None:
         """Each level that is missing; what the server does not keep of its properties is told."""
@@ -363,7 +359,7 @@ class RestCatalog:
         """Whether an address can have it."""
         separator = self._client.config.separator
         return bool(namespace) and all(
-            _is_name(level) and separator not in level for level in namespace
+            is_name(level) and separator not in level for level in namespace
         )
 
     def _check_holdable(self, namespace: tuple[str, ...]) -> None:
@@ -379,16 +375,8 @@ class RestCatalog:
             )
 
 
-def _is_name(name: str) -> bool:
-    try:
-        check_name(name)
-    except BadNameError:
-        return False
-    return True
-
-
 def _check_name(name: str, option: str) -> None:
-    if not _is_name(name):
+    if not is_name(name):
         raise UnsupportedCatalogError(
             f"a REST catalog cannot hold the name {name!r}",
             hint=f"choose another with {option}, or --exclude it",
@@ -403,22 +391,3 @@ def _cannot_hold(what: str, error: RestError) -> CatalogError:
         f"a REST catalog cannot hold the {what}: {error}",
         hint="choose another with --target-database or --target-table, or --exclude it",
     )
-
-
-def _at_once(function: Callable[[_Item], _Found], items: Iterable[_Item]) -> list[_Found]:
-    """Results in order. When one fails no other is begun."""
-    pool, failed = ThreadPoolExecutor(WORKERS), threading.Event()
-
-    def work(item: _Item) -> _Found:
-        if failed.is_set():
-            raise CatalogError("given up")  # nobody sees it: the first failure is told
-        try:
-            return function(item)
-        except BaseException:
-            failed.set()
-            raise
-
-    try:
-        return list(pool.map(work, items))
-    finally:
-        pool.shutdown(cancel_futures=True)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 import requests
@@ -31,7 +32,10 @@ from bcn.errors import CatalogError, SettingsError
 from bcn.model import Json
 from bcn.version import VERSION
 
-WORKERS = 8  # requests at a time
+_Item = TypeVar("_Item")
+_Found = TypeVar("_Found")
+
+_WORKERS = 8  # requests at a time
 _CONNECT_SECONDS = 4.0
 _FIRST_SECONDS = 8.0  # for the first answer: what is no REST catalog may never give one
 _READ_SECONDS = 60.0
@@ -263,7 +267,7 @@ def _check_uri(settings: CatalogSettings) -> str:
 def _make_session(properties: Mapping[str, str]) -> requests.Session:
     session = requests.Session()
     for scheme in ("http://", "https://"):
-        session.mount(scheme, HTTPAdapter(pool_connections=2, pool_maxsize=WORKERS))
+        session.mount(scheme, HTTPAdapter(pool_connections=2, pool_maxsize=_WORKERS))
     session.headers.update(_headers(properties))
     for name in ("ssl.cabundle", "ssl.client.cert", "ssl.client.key"):
         if name in properties and not Path(properties[name]).exists():
@@ -286,3 +290,22 @@ def _headers(properties: Mapping[str, str]) -> dict[str, str]:
 
 def _texts(values: Any) -> dict[str, str]:
     return {str(key): str(value) for key, value in (values or {}).items() if value is not None}
+
+
+def at_once(function: Callable[[_Item], _Found], items: Iterable[_Item]) -> list[_Found]:
+    """Results in order. When one fails no other is begun."""
+    pool, failed = ThreadPoolExecutor(_WORKERS), threading.Event()
+
+    def work(item: _Item) -> _Found:
+        if failed.is_set():
+            raise CatalogError("given up")  # nobody sees it: the first failure is told
+        try:
+            return function(item)
+        except BaseException:
+            failed.set()
+            raise
+
+    try:
+        return list(pool.map(work, items))
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -24,11 +24,11 @@ from bcn.catalog.protocol import (
     CatalogSettings,
     Pointer,
     changed_meanwhile,
-    is_gzip_name,
     join_location,
     note_types,
     public_location,
     strip_slashes,
+    versioned_name,
 )
 from bcn.catalog.sql_address import (
     connect_arguments,
@@ -164,9 +164,7 @@ class SqlCatalog:
 
     def metadata_name(self, source_name: str) -> str:
         """Version, uuid: the number goes on counting where the source's name has one."""
-        number = re.match(r"\d+(?=-)", source_name)
-        end = ".gz.metadata.json" if is_gzip_name(source_name) else ".metadata.json"
-        return f"{number[0] if number else '00000'}-{self._new_uuid()}{end}"
+        return versioned_name(source_name, self._new_uuid())
 
     def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str]) -> None:
         """Insert the rows of each level that has none."""
