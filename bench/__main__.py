@@ -53,7 +53,7 @@ def walker_rows(result: dict[str, Any]) -> Iterator[Row]:
             f">= {bound:,}",
             rate >= bound,
         )
-    ratio = rates["bcn: decode deflated manifests"] / reader
+    ratio = result["times_pyiceberg"]
     yield Row(
         "decode deflated manifests, beside pyiceberg's reader",
         f"{ratio:.0f} x",
