@@ -89,5 +89,6 @@ _CHANGES: tuple[tuple[Any, str, Callable[..., str]], ...] = (
     (LocalStorage, "flush", lambda storage: f"flush {storage.root}"),
     (SqlCatalog, "create_namespace", lambda _, levels, __: f"namespace {levels}"),
     (SqlCatalog, "register", lambda _, table, __: f"register {table}"),
+    (SqlCatalog, "replace", lambda _, table, __, ___: f"swap {table}"),
     (SqlCatalog, "register_view", lambda _, view, __: f"register {view}"),
 )
