@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from hive_metastore.ttypes import FieldSchema, SerDeInfo, StorageDescriptor, Table
 
-from bcn.catalog import hive_lock
+from bcn.catalog import hive_swap
 from bcn.catalog.hive import HiveCatalog
 from bcn.catalog.hive_client import Metastore, parse_addresses
 from bcn.catalog.hive_table import check_columns, hive_type, make_table, make_view
@@ -69,9 +70,9 @@ def test_a_locked_table_is_not_replaced(
     catalog.create_namespace(("sales",), {})
     old, new = write_metadata(tmp_path / "t"), write_metadata(tmp_path / "t", "00002-y")
     catalog.register(ORDERS, old)
-    monkeypatch.setattr(hive_lock, "WAIT_SECONDS", 1.0)
+    monkeypatch.setattr(hive_swap, "WAIT_SECONDS", 1.0)
     with (
-        hive_lock.locked(Metastore(settings), ORDERS),
+        hive_swap.locked(Metastore(settings), ORDERS),
         pytest.raises(CatalogError, match=r"sales\.orders is locked by another writer"),
     ):
         catalog.replace(ORDERS, old, new)
@@ -82,6 +83,29 @@ def test_a_locked_table_is_not_replaced(
     assert record.parameters["metadata_location"] == new
     assert record.parameters["previous_metadata_location"] == old
     catalog.replace(ORDERS, new, old)
+
+
+def test_a_table_of_other_columns_takes_the_place(
+    hive_metastore: HiveServer, tmp_path: Path
+) -> None:
+    catalog = open_catalog(hive_metastore.settings("prod", tmp_path))
+    catalog.create_namespace(("sales",), {})
+    old, new = write_metadata(tmp_path / "t"), write_metadata(tmp_path / "t", "00002-y")
+    names = {"name": "string", "id": "long", "day": "date"}
+    document = json.loads(Path(new).read_text())
+    document["schemas"][0]["fields"] = [
+        {"id": number, "name": name, "required": False, "type": kind}
+        for number, (name, kind) in enumerate(names.items(), 1)
+    ]
+    Path(new).write_text(json.dumps(document))
+    catalog.register(ORDERS, old)
+    catalog.replace(ORDERS, old, new)
+    catalog.replace(ORDERS, new, old)
+    catalog.replace(ORDERS, old, new)
+    with hive_metastore.client() as client:
+        record = client.get_table("sales", "orders")
+    assert [column.name for column in record.sd.cols] == list(names)
+    assert catalog.find_pointer(ORDERS) == Pointer(ORDERS, new, "table")
 
 
 def test_names_are_found_in_their_own_case_only(hive_metastore: HiveServer, tmp_path: Path) -> None:

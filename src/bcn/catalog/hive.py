@@ -18,7 +18,6 @@ from hive_metastore.ThriftHiveMetastore import Client
 from hive_metastore.ttypes import (
     AlreadyExistsException,
     Database,
-    EnvironmentContext,
     NoSuchObjectException,
     Table,
 )
@@ -31,7 +30,7 @@ from bcn.catalog.hive_client import (
     RefusalError,
     load_warehouse,
 )
-from bcn.catalog.hive_lock import locked
+from bcn.catalog.hive_swap import swap
 from bcn.catalog.hive_table import (
     LOCATION,
     METADATA_LOCATION,
@@ -197,12 +196,14 @@ class HiveCatalog:
         """Look and change, under the table's lock."""
         record = self._record(table, new, make_table)
         record.parameters[PREVIOUS_LOCATION] = old
-        with locked(self._metastore, table):
-            found = self._find_record(table)
-            if found is None or (found.parameters or {}).get(METADATA_LOCATION) != old:
-                raise changed_meanwhile(table, self.name)
-            record.createTime, record.owner = found.createTime, found.owner
-            self._alter(table, record)
+        try:
+            is_done = swap(self._metastore, table, record, lambda: self._find_record(table))
+        except RefusalError as error:
+            raise CatalogError(
+                f"catalog {self.name!r} cannot hold {table}: {error.reason}", hint=error.hint
+            ) from None
+        if not is_done:
+            raise changed_meanwhile(table, self.name)
 
     def public_properties(self) -> dict[str, str]:
         """Type, addresses, and the warehouse if one is set."""
@@ -259,23 +260,6 @@ class HiveCatalog:
                 raise self._taken(table) from None
             if self._find_database(table.namespace) is None:
                 raise self._no_namespace(table.namespace) from None
-            raise CatalogError(
-                f"catalog {self.name!r} cannot hold {table}: {error.reason}", hint=error.hint
-            ) from None
-
-    def _alter(self, table: TableId, record: Table) -> None:
-        """Change a record; one whose answer was lost is looked for."""
-        [database], context = table.namespace, EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"})
-
-        def alter(client: Client) -> None:
-            client.alter_table_with_environment_context(database, table.name, record, context)
-
-        try:
-            self._metastore.write(alter)
-        except LostAnswerError:
-            if not self._is_ours(table, record):
-                raise
-        except RefusalError as error:
             raise CatalogError(
                 f"catalog {self.name!r} cannot hold {table}: {error.reason}", hint=error.hint
             ) from None
