@@ -291,6 +291,21 @@ def test_a_rest_server_that_cannot_leaves_all_as_it_was_and_the_work_is_not_lost
     assert place.differences(table, report) == []
 
 
+def test_after_a_refusal_a_table_comes_back_as_the_same(
+    rest_catalog: RestServer, tmp_path: Path
+) -> None:
+    place = open_small(tmp_path)
+    place.product.catalogs = {**place.product.catalogs, SOURCE: rest_catalog.settings(SOURCE)}
+    table = place.add(2)
+    place.backup()
+    with pytest.raises(UnsupportedCatalogError):
+        place.restore(target_catalog=SOURCE, overwrite=True)
+    _drop(rest_catalog.server.address, "/v1/namespaces/db/tables/t")
+    [restored] = place.restore(target_catalog=SOURCE, overwrite=True).tables
+    assert restored.uuid == table.document["table-uuid"]
+    assert restored.replaced is None
+
+
 def test_places_do_not_grow_from_swap_to_swap() -> None:
     first, second = PitId("20260821T101530.123456Z"), PitId("20260822T101530.123456Z")
     assert place_beside("s3://b/db/t-x", first) == f"s3://b/db/t-x-{first}"

@@ -64,7 +64,7 @@ class Target:
     moves: Moves = field(repr=False)
     entry: Entry = field(repr=False)
     replaces: str | None = None  # the metadata file of the table whose place it takes
-    comes_back: bool = False  # to its own catalog, under its own name
+    comes_back: bool = False  # in the place of a table: to its own catalog, under its own name
 
     @property
     def record(self) -> ObjectRecord:
@@ -74,7 +74,7 @@ class Target:
     @property
     def keeps_uuid(self) -> bool:
         """Whether it is the same table to its readers, unless they are told otherwise."""
-        return self.moves.is_identity or (self.comes_back and self.replaces is not None)
+        return self.moves.is_identity or self.comes_back
 
 
 def place_beside(location: str, pit: PitId) -> str:

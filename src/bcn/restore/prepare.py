@@ -192,27 +192,27 @@ class Preparation:
         comes_back = self._old_catalog == self._new_catalog and name == source.record.table
         location = self._location(name, home if comes_back else None)
         moves = build_moves(entry, home, location, self._request)
-        target = Target(number, source, name, location, moves, entry, comes_back=comes_back)
+        target = Target(number, source, name, location, moves, entry)
         if not self._request.overwrite or source.record.type == VIEW:
             return target
-        return self._in_place_of(self._find_there(name), target, home)
+        taking = replace(target, comes_back=comes_back)
+        return self._in_place_of(self._find_there(name), taking, home) or target
 
     def _location(self, name: TableId, home: str | None) -> str:
         if self._request.target_location is not None:
             return fill_location(self._request.target_location, self._new_catalog, name)
         return (home or self._catalog.default_location(name)).rstrip("/")
 
-    def _in_place_of(self, old: Pointer | None, target: Target, home: str) -> Target:
-        """The target beside an old table's; also if that is gone since a first run began there."""
-        beside = target
+    def _in_place_of(self, old: Pointer | None, target: Target, home: str) -> Target | None:
+        """The target beside an old table; also if that is gone since a first run began there."""
+        pit = target.source.pit.pit
         if self._request.target_location is None:
-            place = place_beside(target.location, target.source.pit.pit)
+            place = place_beside(target.location, pit)
             moves = build_moves(target.entry, home, place, self._request)
-            beside = replace(target, location=place, moves=moves)
+            target = replace(target, location=place, moves=moves)
         if old is not None:
-            return replace(beside, replaces=old.metadata_location)
-        is_begun = Marker(self._stores, beside, target.source.pit.pit).is_ours()
-        return beside if is_begun else target
+            return replace(target, replaces=old.metadata_location)
+        return target if Marker(self._stores, target, pit).is_ours() else None
 
     def _find_there(self, name: TableId) -> Pointer | None:
         """The table of a name, if the catalog knows where it is."""
