@@ -180,7 +180,7 @@ PLACES = (
         "a name that is taken is refused",
         "restore/prepare.py",
         "            if target.replaces is None:\n                raise\n",
-        "            pass\n",
+        "",
         (_CHECKS + "test_a_name_that_is_taken_is_refused_before_anything_is_copied",),
     ),
     Mutant(
@@ -262,7 +262,7 @@ CHECKING = (
         "ask-again",
         "the catalog is asked again after registering",
         "restore/run.py",
-        "            check_registered(self._stores, self._catalog, target, document)\n",
+        "            check_registered(self._stores, self._catalog, target, location, document)\n",
         "",
         (_CHECKS + "test_a_catalog_that_forgets_a_table_at_once_is_found_out",),
     ),

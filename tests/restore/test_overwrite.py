@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 from bcn.catalog.protocol import CatalogSettings
-from bcn.errors import TargetChangedError, TargetExistsError, UnsupportedCatalogError
+from bcn.errors import (
+    CatalogError,
+    OverlapError,
+    TargetChangedError,
+    TargetExistsError,
+    UnsupportedCatalogError,
+    UsageError,
+)
 from bcn.model import PitId, TableId
 from bcn.repository.repository import Scope
 from bcn.restore.plan import place_beside
@@ -129,7 +136,7 @@ def _stop_after(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def test_a_run_that_was_stopped_after_the_swap_is_finished(small: SmallPlace) -> None:
-    whole, pit, _ = whole_then_hurt(small)
+    whole, pit, old = whole_then_hurt(small)
     real = small.product.open(SOURCE)
     with pytest.raises(_StoppedError):
         small.restore(
@@ -141,9 +148,67 @@ def test_a_run_that_was_stopped_after_the_swap_is_finished(small: SmallPlace) ->
     assert swapped.startswith(f"{whole.root}-{pit}/")
     report = small.restore(target_catalog=SOURCE, overwrite=True)
     assert (place_of(small), report.tables[0].metadata_location) == (swapped, swapped)
+    assert report.tables[0].replaced == old
     assert report.files_copied == 0
     assert small.differences(whole, report) == []
     assert not list(small.warehouse.rglob(".bcn-restore*"))
+
+
+def test_a_commit_right_after_the_swap_is_no_lost_history(small: SmallPlace) -> None:
+    whole, _, _ = whole_then_hurt(small)
+    real = small.product.open(SOURCE)
+
+    def swap_and_commit(table: TableId, old: str, new: str) -> None:
+        real.replace(table, old, new)
+        log = [{"metadata-file": new, "timestamp-ms": 1}]
+        change = {"metadata-log": log, "snapshots": [], "refs": {}, "current-snapshot-id": -1}
+        small.commit(SmallTable(whole.root, Path(new)), lambda document: document.update(change))
+
+    catalog = Wrapped(real, "replace", swap_and_commit)
+    small.restore(target_catalog=SOURCE, overwrite=True, catalog=catalog)
+    assert place_of(small).endswith("-small.metadata.json")
+
+
+def test_a_catalog_that_keeps_no_history_does_not_cost_the_old_table(small: SmallPlace) -> None:
+    whole, _, old = whole_then_hurt(small)
+    real = small.product.open(SOURCE)
+
+    def swap_and_lose(table: TableId, old: str, new: str) -> None:
+        real.replace(table, old, new)
+        change = {"snapshots": [], "refs": {}, "current-snapshot-id": -1}
+        small.commit(SmallTable(whole.root, Path(new)), lambda document: document.update(change))
+
+    catalog = Wrapped(real, "replace", swap_and_lose)
+    with pytest.raises(CatalogError, match="another history") as caught:
+        small.restore(target_catalog=SOURCE, overwrite=True, catalog=catalog)
+    assert caught.value.hint == f"the table that was there before is whole: {old}"
+
+
+@pytest.mark.parametrize("below", ["", "/inside"])
+def test_it_is_not_built_where_the_old_one_is(small: SmallPlace, below: str) -> None:
+    whole, _, old = whole_then_hurt(small)
+    for _ in range(2):
+        with pytest.raises((TargetExistsError, OverlapError)):
+            small.restore(
+                target_catalog=SOURCE, overwrite=True, target_location=f"{whole.root}{below}"
+            )
+    assert place_of(small) == old
+    [copy] = small.restore().tables
+    home = copy.metadata_location.rpartition("/metadata/")[0]
+    with pytest.raises(TargetExistsError, match="is where it is now"):
+        small.restore(overwrite=True, target_location=f"{home}{below}")
+
+
+def test_another_table_of_the_name_does_not_give_its_place_and_its_identity(
+    small: SmallPlace,
+) -> None:
+    whole, _, old = whole_then_hurt(small)
+    other = SmallTable(whole.root, Path(old))
+    other.edit(
+        lambda document: document.update({"table-uuid": f"{'1' * 8}{'-0000' * 3}-{'0' * 12}"})
+    )
+    [restored] = small.restore(target_catalog=SOURCE, overwrite=True).tables
+    assert restored.uuid != whole.document["table-uuid"]
 
 
 def test_what_took_a_place_is_backed_up_and_can_be_replaced_in_turn(small: SmallPlace) -> None:
@@ -166,8 +231,9 @@ def test_a_copy_elsewhere_is_refreshed_and_stays_another_table(small: SmallPlace
     assert refreshed.replaced == copy.metadata_location
     assert refreshed.uuid not in {copy.uuid, whole.document["table-uuid"]}
     assert small.differences(whole, report) == []
-    with pytest.raises(TargetExistsError, match="is not empty"):
+    with pytest.raises(TargetExistsError, match="is where it is now") as caught:
         small.restore(pit=first, overwrite=True)
+    assert caught.value.hint == "say another place with --target-location"
     elsewhere = str(small.folder / "elsewhere")
     report = small.restore(pit=first, overwrite=True, target_location=elsewhere)
     assert report.tables[0].metadata_location.startswith(elsewhere)
@@ -180,8 +246,9 @@ def test_a_view_is_not_in_the_way_of_a_swap_but_refused(small: SmallPlace) -> No
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(view_document(str(path.parent.parent))))
     small.product.open(SOURCE).register_view(T, str(path))
-    with pytest.raises(TargetExistsError):
+    with pytest.raises(TargetExistsError) as caught:
         small.restore(target_catalog=SOURCE, overwrite=True)
+    assert "nothing else" in caught.value.hint
 
 
 def test_a_hadoop_catalog_cannot_and_says_so_before_anything_is_copied(tmp_path: Path) -> None:
@@ -310,6 +377,9 @@ def test_places_do_not_grow_from_swap_to_swap() -> None:
     first, second = PitId("20260821T101530.123456Z"), PitId("20260822T101530.123456Z")
     assert place_beside("s3://b/db/t-x", first) == f"s3://b/db/t-x-{first}"
     assert place_beside(f"s3://b/db/t-x-{first}", second) == f"s3://b/db/t-x-{second}"
+    assert place_beside("file:///t", first) == f"file:///t-{first}"
+    with pytest.raises(UsageError, match="nothing is beside s3://bucket"):
+        place_beside("s3://bucket", first)
 
 
 @pytest.mark.spark

@@ -170,8 +170,12 @@ def test_what_is_no_answer_is_a_fault(answer: bytes, kind: Kind) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"Content-Length: 9\r\n\r\nbytes", b"Transfer-Encoding: chunked\r\n\r\n9\r\nbytes"],
-    ids=["length", "chunks"],
+    [
+        b"Content-Length: 9\r\n\r\nbytes",
+        b"Transfer-Encoding: chunked\r\n\r\n9\r\nbytes",
+        b"Transfer-Encoding: chunked\r\n\r\n5\r\nbytes\r\n",
+    ],
+    ids=["length", "chunks", "between chunks"],
 )
 def test_half_a_body_is_a_fault(body: bytes) -> None:
     with _serve(OK + body + END) as script:

@@ -46,6 +46,7 @@ _MAX_NAME = 255
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _PLAIN = re.compile(r"[a-z0-9_]+\Z")  # names that Iceberg's GlueCatalog takes without being told
 _MISSING, _EXISTS = "EntityNotFoundException", "AlreadyExistsException"
+_KEPT = ("Description", "Owner", "Retention")  # what others may have said of a table
 _OUTDATED = {_MISSING, "ConcurrentModificationException", "VersionMismatchException"}
 
 
@@ -183,7 +184,12 @@ class GlueCatalog:
             raise changed_meanwhile(table, self.name)
         storage, key = Stores(self.access).resolve(new)
         made = table_input(table.name, new, parse_metadata(storage.read(key)))
-        made["Parameters"][PREVIOUS_LOCATION] = old
+        made["Parameters"] = {
+            **record["Parameters"],
+            **made["Parameters"],
+            PREVIOUS_LOCATION: old,
+        }
+        made = {key: record[key] for key in _KEPT if record.get(key)} | made
         version = {"VersionId": record["VersionId"]} if record.get("VersionId") else {}
         try:
             self._client.call(

@@ -189,7 +189,7 @@ class HiveCatalog:
         self._register(view, metadata_location, make_view)
 
     def check_replace(self, table: TableId) -> tuple[str, ...]:
-        """By a lock that all writers of Iceberg take."""
+        """By a lock that writers of Iceberg take unless they are told not to."""
         return ()
 
     def replace(self, table: TableId, old: str, new: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 
@@ -29,7 +29,9 @@ from bcn.model import TableId
 
 WAIT_SECONDS = 60.0  # commits are short
 _PAUSE_SECONDS = 0.2
-_OTHER_TYPES = "incompatible"  # with those of the old columns, says the metastore
+# What the metastore says: of types, beside those of the old columns; of a record.
+_OTHER_TYPES, _MODIFIED = "incompatible", "has been modified"
+_HANDLER = "storage_handler"
 
 
 def swap(
@@ -43,23 +45,46 @@ def swap(
         found = find()
         if found is None or _place(found) != record.parameters[PREVIOUS_LOCATION]:
             return False
-        record.createTime, record.owner = found.createTime, found.owner
+        _keep(found, record)
         try:
-            _alter(metastore, record)
-        except RefusalError as error:
-            if _OTHER_TYPES not in error.reason:
-                raise
-            # Columns are compared one by one with the old ones: not if there are none. Iceberg
-            # reads its columns elsewhere, and misses nothing meanwhile.
-            bare = deepcopy(found)
-            bare.sd.cols = []
-            _alter(metastore, bare)
-            _alter(metastore, record)
-        except LostAnswerError:
+            _alter_columns(metastore, found, record)
+        except (RefusalError, LostAnswerError) as error:
             now = find()
-            if now is None or _place(now) != _place(record):
-                raise
+            if now is not None and _place(now) == _place(record):
+                return True
+            if _MODIFIED in str(error):
+                return False
+            raise
         return True
+
+
+def _keep(found: Table, record: Table) -> None:
+    """What a table has of Hive, and not of its metadata."""
+    record.createTime, record.owner = found.createTime, found.owner
+    handler = found.parameters.get(_HANDLER)
+    if handler is not None and _HANDLER not in record.parameters:  # the engine is set to use it
+        record.parameters[_HANDLER] = handler
+        record.sd.inputFormat, record.sd.outputFormat = found.sd.inputFormat, found.sd.outputFormat
+        record.sd.serdeInfo = found.sd.serdeInfo
+
+
+def _alter_columns(metastore: Metastore, found: Table, record: Table) -> None:
+    """Columns are compared one by one with the old ones: not if there are none.
+
+    Iceberg reads its columns elsewhere, and misses nothing meanwhile.
+    """
+    old = record.parameters[PREVIOUS_LOCATION]
+    # Newer metastores compare and swap by themselves, for writers that take no lock.
+    expected = {"expected_parameter_key": METADATA_LOCATION, "expected_parameter_value": old}
+    try:
+        _alter(metastore, record, expected)
+    except RefusalError as error:
+        if _OTHER_TYPES not in error.reason:
+            raise
+        bare = deepcopy(found)
+        bare.sd.cols = []
+        _alter(metastore, bare, {})
+        _alter(metastore, record, expected)
 
 
 def _place(record: Table) -> str | None:
@@ -67,8 +92,8 @@ def _place(record: Table) -> str | None:
     return place
 
 
-def _alter(metastore: Metastore, record: Table) -> None:
-    context = EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"})
+def _alter(metastore: Metastore, record: Table, more: Mapping[str, str]) -> None:
+    context = EnvironmentContext({"DO_NOT_UPDATE_STATS": "true", **more})
 
     def alter(client: Client) -> None:
         client.alter_table_with_environment_context(
@@ -102,5 +127,6 @@ def _await(metastore: Metastore, answer: LockResponse, table: TableId, deadline:
     if answer.state != LockState.ACQUIRED:
         raise CatalogError(
             f"{table} is locked by another writer",
-            hint="wait until it is done; SHOW LOCKS in Hive says who it is",
+            hint="wait until it is done, or some minutes for the lock of one that was killed;"
+            " SHOW LOCKS in Hive says who it is",
         )

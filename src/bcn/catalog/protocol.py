@@ -136,6 +136,12 @@ def changed_meanwhile(table: TableId, catalog: str) -> TargetChangedError:
     return TargetChangedError(f"{table} of catalog {catalog!r} was changed or dropped meanwhile")
 
 
+def is_or_follows(location: str, document: Json | None, wanted: str) -> bool:
+    """Whether a metadata file is the wanted one, or of a commit on top of it."""
+    log = (document or {}).get("metadata-log") or ()
+    return location == wanted or any(one.get("metadata-file") == wanted for one in log)
+
+
 def strip_slashes(location: str) -> str:
     """A location without slashes at its end, unless they belong to its scheme."""
     stripped = location.rstrip("/")

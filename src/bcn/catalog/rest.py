@@ -19,6 +19,7 @@ from bcn.catalog.protocol import (
     Pointer,
     changed_meanwhile,
     is_name,
+    is_or_follows,
     join_location,
     note_types,
     public_location,
@@ -34,7 +35,7 @@ from bcn.catalog.rest_client import (
     at_once,
     is_missing,
 )
-from bcn.catalog.rest_errors import RestError
+from bcn.catalog.rest_errors import RestError, cannot_hold
 from bcn.catalog.rest_grants import Grants
 from bcn.errors import (
     CatalogError,
@@ -151,7 +152,7 @@ class RestCatalog:
         try:
             taken = self.find_pointer(table)
         except RestError as error:
-            raise _cannot_hold(f"table {table}", error) from None
+            raise cannot_hold(f"table {table}", error) from None
         if taken is not None:
             raise self._taken(table)
 
@@ -161,7 +162,7 @@ class RestCatalog:
         try:
             self._find_namespace(namespace)
         except RestError as error:
-            raise _cannot_hold(f"namespace {join_names(namespace)}", error) from None
+            raise cannot_hold(f"namespace {join_names(namespace)}", error) from None
 
     def check_table(self, table: TableId, document: Json) -> tuple[str, ...]:
         """Any table, as far as is known before."""
@@ -208,22 +209,21 @@ class RestCatalog:
 
     def replace(self, table: TableId, old: str, new: str) -> None:
         """A request to register over what is there, right after a look that it is the old one."""
-        found = self.find_pointer(table)
-        if found is None or found.metadata_location != old:
-            raise changed_meanwhile(table, self.name)
+        if self._is_swapped(table, old, new):
+            return
         path = f"{self._client.namespace_path(table.namespace)}/register"
         body = {"name": table.name, "metadata-location": new, "overwrite": True}
         try:
-            if self._post(path, body, lambda: self._has(table, new)):
+            if self._post(path, body, lambda: self._is_swapped(table, old, new)):
                 return
         except RestError as error:
             if error.status not in _NO_OVERWRITE:
                 raise
         raise UnsupportedCatalogError(
-            f"the server of catalog {self.name!r} does not put another table in the place of"
-            f" {table}, which is as it was",
-            hint="drop or rename it there, keeping its files, and run the same command again:"
-            " finished files are not copied twice",
+            f"catalog {self.name!r} does not put another table in the place of {table}, which is"
+            " as it was",
+            hint="drop it there, keeping its files, and run the same command again: finished files"
+            " are not copied twice",
         )
 
     def public_properties(self) -> dict[str, str]:
@@ -350,6 +350,15 @@ class RestCatalog:
         found = self.find_pointer(table)
         return found is not None and found.metadata_location == metadata_location
 
+    def _is_swapped(self, table: TableId, old: str, new: str) -> bool:
+        """Whether a request was done. Raises TargetChangedError: it would undo others' commits."""
+        found = self.find_pointer(table)
+        if found is not None and is_or_follows(found.metadata_location, found.document, new):
+            return True
+        if found is None or found.metadata_location != old:
+            raise changed_meanwhile(table, self.name)
+        return False
+
     def _taken(self, table: TableId) -> TargetExistsError:
         return TargetExistsError(f"table or view {table} exists in catalog {self.name!r}")
 
@@ -381,13 +390,3 @@ def _check_name(name: str, option: str) -> None:
             f"a REST catalog cannot hold the name {name!r}",
             hint=f"choose another with {option}, or --exclude it",
         )
-
-
-def _cannot_hold(what: str, error: RestError) -> CatalogError:
-    """A name that the server does not even look up."""
-    if error.status not in {400, 414}:
-        return error
-    return UnsupportedCatalogError(
-        f"a REST catalog cannot hold the {what}: {error}",
-        hint="choose another with --target-database or --target-table, or --exclude it",
-    )

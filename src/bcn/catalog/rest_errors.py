@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import requests
 
-from bcn.errors import CatalogError
+from bcn.errors import CatalogError, UnsupportedCatalogError
 
 _SECRET = re.compile(
     r"token|secret|credential|passw|key|header\.|auth\.|account|sas", re.IGNORECASE
@@ -135,3 +135,13 @@ def _tls_reason(text: str) -> tuple[str, str]:
     if "WRONG_VERSION_NUMBER" in text or "record layer" in text:
         return "it does not speak TLS", "write http:// in 'uri' if the server has no TLS"
     return "no TLS connection can be made", "check 'uri' and the 'ssl.' properties"
+
+
+def cannot_hold(what: str, error: RestError) -> CatalogError:
+    """A name that the server does not even look up."""
+    if error.status not in {400, 414}:
+        return error
+    return UnsupportedCatalogError(
+        f"a REST catalog cannot hold the {what}: {error}",
+        hint="choose another with --target-database or --target-table, or --exclude it",
+    )

@@ -25,6 +25,7 @@ from bcn.storage.protocol import StorageSpec
 
 MARKER = ".bcn-restore.json"
 SCRATCH = ".bcn-restore"
+_OF_ONE_RUN = {"owner": None, "replaces": None}  # of the marker: who is at it, and what it found
 
 
 def check_place(target: Target, declared: Iterable[str], repository: StorageSpec) -> None:
@@ -76,6 +77,19 @@ def check_unused(targets: Iterable[Target], pointers: Iterable[Pointer]) -> None
                 )
 
 
+def check_beside(targets: Iterable[Target]) -> None:
+    """Raises TargetExistsError if a table would be built where the one is whose place it takes."""
+    for target in targets:
+        if target.replaces is None:
+            continue
+        old = target.replaces.rpartition("/")[0].removesuffix("/metadata")
+        if overlaps(target.location, old):
+            raise TargetExistsError(
+                f"{target.location}, where {target.table} would be built, is where it is now",
+                hint="say another place with --target-location",
+            )
+
+
 def _run(places: Sequence[str], start: str, whole: str | None = None) -> Iterator[int]:
     """Indexes of sorted places that begin with `start`, or that are the whole text."""
     for index in range(bisect_left(places, start), len(places)):
@@ -115,7 +129,7 @@ class Marker:
         Raises TargetExistsError while another process of this machine is at it.
         """
         found = self._load()
-        if {**found, "owner": None} != {**self._document, "owner": None}:
+        if {**found, **_OF_ONE_RUN} != {**self._document, **_OF_ONE_RUN}:
             return False
         owner = _parse_owner(found.get("owner"))
         if owner is not None and _is_neighbour(owner, self._me):
@@ -145,7 +159,8 @@ class Marker:
 
     def set(self) -> None:
         """Say that this restore is under way, and that it is ours from now on."""
-        document = {**self._document, "owner": asdict(self._me)}
+        replaces = self._target.replaces
+        document = {**self._document, "owner": asdict(self._me), "replaces": replaces}
         data = (json.dumps(document, indent=2) + "\n").encode()
         try:
             self._storage.write_once(self._key, data)
@@ -155,6 +170,11 @@ class Marker:
                     f"another restore is under way at {self._target.location}"
                 ) from None
             self._storage.replace(self._key, data)
+
+    def replaced(self) -> str | None:
+        """The metadata file of the table whose place an earlier run was to take."""
+        found = self._load().get("replaces")
+        return found if isinstance(found, str) else None
 
     def remove(self) -> None:
         """Say that it has ended."""

@@ -78,7 +78,13 @@ class Target:
 
 
 def place_beside(location: str, pit: PitId) -> str:
-    """Where a table is built that takes the place of another: the same in every run."""
+    """Where a table is built that takes the place of another: the same in every run.
+
+    Raises UsageError for a table that has a whole bucket: nothing is beside that.
+    """
+    _, scheme, path = location.partition("://")
+    if scheme and "/" not in path:
+        raise UsageError(f"nothing is beside {location}", hint="say a place with --target-location")
     start, _, end = location.rpartition("-")
     base = location if PitId.find(end) is None else start  # it took another's place itself
     return f"{base}-{pit}"

@@ -7,7 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from bcn.catalog.protocol import TABLE, VIEW, Catalog, Pointer
-from bcn.errors import CatalogError, DamagedRepositoryError, TargetExistsError
+from bcn.errors import (
+    BcnError,
+    CatalogError,
+    DamagedRepositoryError,
+    TargetExistsError,
+)
 from bcn.iceberg.metadata import check_supported, declared_roots, parse_metadata
 from bcn.iceberg.view import Renaming
 from bcn.model import Json, PitId, TableId
@@ -16,7 +21,7 @@ from bcn.repository.pit import DeletedObject, Namespace, ObjectRecord, PitManife
 from bcn.repository.repository import Repository
 from bcn.restore.choose import Choice, Filter, choose
 from bcn.restore.namespaces import NamespaceTarget, Origin, origin_of, plan_namespaces
-from bcn.restore.place import Marker, check_apart, check_place, check_unused
+from bcn.restore.place import Marker, check_apart, check_beside, check_place, check_unused
 from bcn.restore.plan import (
     RestoreRequest,
     Source,
@@ -41,6 +46,7 @@ class Item:
     document: Json
     marker: Marker
     is_back: bool = False
+    replaced: str | None = None  # by an earlier run
     metadata_location: str = ""
     uuid: str | None = None
 
@@ -195,8 +201,9 @@ class Preparation:
         target = Target(number, source, name, location, moves, entry)
         if not self._request.overwrite or source.record.type == VIEW:
             return target
-        taking = replace(target, comes_back=comes_back)
-        return self._in_place_of(self._find_there(name), taking, home) or target
+        old = self._find_there(name)
+        taking = replace(target, comes_back=comes_back and self._is_same(old, data))
+        return self._in_place_of(old, taking, home) or target
 
     def _location(self, name: TableId, home: str | None) -> str:
         if self._request.target_location is not None:
@@ -214,6 +221,17 @@ class Preparation:
             return replace(target, replaces=old.metadata_location)
         return target if Marker(self._stores, target, pit).is_ours() else None
 
+    def _is_same(self, old: Pointer | None, data: bytes) -> bool:
+        """Whether what has the name is, as far as is known, the table that comes back."""
+        if old is None:
+            return True
+        try:
+            storage, key = self._stores.resolve(old.metadata_location)
+            document = old.document or parse_metadata(storage.read(key))
+        except BcnError:
+            return True  # it is lost
+        return bool(document.get("table-uuid") == parse_metadata(data).get("table-uuid"))
+
     def _find_there(self, name: TableId) -> Pointer | None:
         """The table of a name, if the catalog knows where it is."""
         try:
@@ -229,6 +247,7 @@ class Preparation:
         """Raises TargetExistsError that names everything that is in the way."""
         self._recognise(items)
         todo = [item for item in items if not item.is_back]
+        check_beside(item.target for item in todo)
         taken = _refusals(todo, self._check_name)
         if len(taken) > 1:
             names = ", ".join(str(item.target.table) for item, _ in taken)
@@ -255,7 +274,9 @@ class Preparation:
             self._catalog.check_replace(target.table)
         try:
             self._catalog.check_target(target.table, target.location)
-        except TargetExistsError:
+        except TargetExistsError as error:
+            if self._request.overwrite and target.replaces is None:
+                raise TargetExistsError(str(error), hint=_NOT_REPLACED) from None
             if target.replaces is None:
                 raise
 
@@ -267,6 +288,7 @@ class Preparation:
         """
         for item in items:
             item.is_back = item.marker.is_ours() and self._is_registered(item.target)
+            item.replaced = item.marker.replaced() if item.is_back else None
         if any(item.is_back for item in items):
             found = [item.is_back or self._is_registered(item.target) for item in items]
             for item in items if all(found) else ():
@@ -304,6 +326,9 @@ def _gaps(target: Target) -> list[str]:
     return notes
 
 
+_NOT_REPLACED = (
+    "--overwrite replaces tables of Iceberg whose metadata file the catalog names, nothing else"
+)
 _SEVERAL = (
     "leave them out with --exclude, restore beside them with --target-database, or put these in"
     " the place of tables with --overwrite"

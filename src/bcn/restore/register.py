@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from bcn.catalog.protocol import TABLE, Catalog, Pointer
+from bcn.catalog.protocol import TABLE, Catalog, Pointer, is_or_follows
 from bcn.errors import CatalogError, DamagedRepositoryError, MissingKeyError
 from bcn.iceberg.history import trim_metadata
 from bcn.iceberg.metadata import (
@@ -47,14 +47,21 @@ def save_metadata(stores: Stores, location: str, document: Json) -> None:
     storage.write_once(key, render_metadata(document, name=location.rpartition("/")[2]))
 
 
-def check_registered(stores: Stores, catalog: Catalog, target: Target, expected: Json) -> None:
-    """Ask the catalog again: every snapshot and ref must be there (some drop history silently)."""
+def check_registered(
+    stores: Stores, catalog: Catalog, target: Target, location: str, expected: Json
+) -> None:
+    """Ask the catalog again: every snapshot and ref must be there (some drop history silently).
+
+    A table whose place was taken may have writers, and one of them has made a commit by now.
+    """
     pointer = catalog.find_pointer(target.table)
     if pointer is None:
         raise CatalogError(f"{target.table} was registered, but {catalog.name} does not know it")
     storage, key = stores.resolve(pointer.metadata_location)
     document = parse_metadata(storage.read(key))
-    _require_same(catalog, target, document, expected)
+    found = pointer.metadata_location
+    if found == location or not is_or_follows(found, document, location):
+        _require_same(catalog, target, document, expected)
     check_given(catalog, target, pointer, document)
 
 
@@ -66,9 +73,12 @@ def check_given(catalog: Catalog, target: Target, pointer: Pointer, document: Js
 
 def _require_same(catalog: Catalog, target: Target, found: Json, wanted: Json) -> None:
     if losses := _losses(read_facts(found), read_facts(wanted)):
+        hint = "drop the table there, and restore into a catalog that keeps history"
+        if target.replaces is not None:
+            hint = f"the table that was there before is whole: {target.replaces}"
         raise CatalogError(
             f"{catalog.name} gives back {target.table} with another history: {'; '.join(losses)}",
-            hint="drop the table there, and restore into a catalog that keeps history",
+            hint=hint,
         )
 
 

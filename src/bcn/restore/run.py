@@ -272,7 +272,8 @@ class _Restore:
                 self._catalog.register(target.table, location)
             else:
                 self._catalog.replace(target.table, target.replaces, location)
-            check_registered(self._stores, self._catalog, target, document)
+                self._progress.message(f"{target.table} was {target.replaces}")
+            check_registered(self._stores, self._catalog, target, location, document)
             table.metadata_location, table.uuid = location, document.get("table-uuid")
 
     def _register_views(self, prepared: Prepared) -> None:
@@ -327,7 +328,7 @@ class _Restore:
             roots=target.moves.moves,
             pit=target.source.pit.pit,
             deleted_at=target.source.deleted_at,
-            replaced=None if table.is_back else target.replaces,
+            replaced=table.replaced if table.is_back else target.replaces,
         )
 
     def _restored_view(self, view: Item) -> RestoredView:

@@ -42,7 +42,7 @@ class S3Copying:
         if not self._may_try(origin):
             return None
         headers = {
-            COPY_SOURCE: f"/{origin.bucket.name}/{spell_path(origin.name)}",
+            COPY_SOURCE: f"{origin.bucket.name}/{spell_path(origin.name)}",
             f"{COPY_SOURCE}-if-match": origin.tag,
             "x-amz-metadata-directive": "REPLACE",
             MARK_HEADER: mark,

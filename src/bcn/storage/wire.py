@@ -254,7 +254,10 @@ def _read_lines(source: BufferedReader) -> list[str]:
 def _read_chunks(source: BufferedReader) -> bytearray:
     data = bytearray()
     while True:
-        size_bytes = int(source.readline(_LINE_BYTES).partition(b";")[0], 16)
+        line = source.readline(_LINE_BYTES)
+        if not line:
+            raise ConnectionResetError
+        size_bytes = int(line.partition(b";")[0], 16)
         if size_bytes == 0:
             _read_lines(source)
             return data
