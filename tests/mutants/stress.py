@@ -112,6 +112,14 @@ MUTANTS = (
         (_WIRE + "test_half_a_body_is_a_fault",),
     ),
     Mutant(
+        "end-between-chunks",
+        "an answer that ends between two chunks broke off",
+        "storage/wire.py",
+        "        if not line:\n            raise ConnectionResetError\n        size_bytes",
+        "        size_bytes",
+        ("tests/storage/test_wire.py::test_half_a_body_is_a_fault",),
+    ),
+    Mutant(
         "put-checksum",
         "an object is sent with the checksum of its bytes",
         "storage/s3.py",
