@@ -109,6 +109,34 @@ def test_without_a_warehouse_a_table_needs_a_location(glue: GlueServer) -> None:
     assert catalog.warehouse_roots() == ()
 
 
+def test_a_swap_names_the_version_it_saw_and_keeps_what_others_said(
+    glue: GlueServer, tmp_path: Path
+) -> None:
+    """moto does not compare versions: what is asked of Glue is looked at instead."""
+    old = write_metadata(tmp_path)
+    new = str(Path(old).with_name("00002-y.metadata.json"))
+    Path(new).write_bytes(Path(old).read_bytes())
+    catalog = open_catalog(glue.settings("prod", "/wh"))
+    catalog.create_namespace(("sales",), {})
+    catalog.register(ORDERS, old)
+    made = glue.client().get_table(DatabaseName="sales", Name="orders")["Table"]
+    kept = {"Name": "orders", "Owner": "ada", "Description": "all of them"}
+    parameters = {**made["Parameters"], "classification": "secret"}
+    changed = {**kept, "TableType": made["TableType"], "Parameters": parameters}
+    glue.client().update_table(DatabaseName="sales", TableInput=changed)
+    seen = glue.client().get_table(DatabaseName="sales", Name="orders")["Table"]["VersionId"]
+    with open_front(glue.endpoint) as front:
+        through(front, glue).replace(ORDERS, old, new)
+        assert front.bodies[-1]["VersionId"] == seen
+    found = glue.client().get_table(DatabaseName="sales", Name="orders")["Table"]
+    assert {key: found.get(key) for key in kept} == kept
+    assert found["Parameters"] == {
+        **parameters,
+        "metadata_location": new,
+        "previous_metadata_location": old,
+    }
+
+
 def test_an_account_is_named_in_every_call(glue: GlueServer) -> None:
     with open_front(glue.endpoint) as front:
         list(through(front, glue, **{"glue.id": "210987654321"}).iter_pointers())

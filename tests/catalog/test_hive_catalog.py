@@ -108,6 +108,29 @@ def test_a_table_of_other_columns_takes_the_place(
     assert catalog.find_pointer(ORDERS) == Pointer(ORDERS, new, "table")
 
 
+def test_what_makes_a_table_readable_in_hive_outlives_a_swap(
+    hive_metastore: HiveServer, tmp_path: Path
+) -> None:
+    """An engine may be set to it by its own configuration: no property of the table says so."""
+    catalog = open_catalog(hive_metastore.settings("prod", tmp_path))
+    catalog.create_namespace(("sales",), {})
+    old, new = write_metadata(tmp_path / "t"), write_metadata(tmp_path / "t", "00002-y")
+    catalog.register(ORDERS, old)
+    with hive_metastore.client() as client:
+        record = client.get_table("sales", "orders")
+        record.parameters["storage_handler"] = (
+            "org.apache.iceberg.mr.hive.HiveIcebergStorageHandler"
+        )
+        record.sd.inputFormat = "org.apache.iceberg.mr.hive.HiveIcebergInputFormat"
+        client.alter_table("sales", "orders", record)
+    catalog.replace(ORDERS, old, new)
+    with hive_metastore.client() as client:
+        swapped = client.get_table("sales", "orders")
+    assert swapped.parameters["storage_handler"] == record.parameters["storage_handler"]
+    assert swapped.sd.inputFormat == record.sd.inputFormat
+    assert swapped.parameters["metadata_location"] == new
+
+
 def test_names_are_found_in_their_own_case_only(hive_metastore: HiveServer, tmp_path: Path) -> None:
     catalog = open_catalog(hive_metastore.settings("prod", tmp_path))
     catalog.create_namespace(("sales",), {})

@@ -7,6 +7,11 @@ from tests.mutants.mutant import Mutant
 _OVERWRITE = "tests/restore/test_overwrite.py::"
 _CONTRACT = "tests/contracts/test_catalog_contract.py::"
 _SEEN = _CONTRACT + "test_only_what_was_seen_is_replaced"
+_HIVE = "tests/catalog/test_hive_catalog.py::"
+_GLUE = (
+    "tests/catalog/test_glue_catalog.py"
+    "::test_a_swap_names_the_version_it_saw_and_keeps_what_others_said"
+)
 _COMMIT = (_OVERWRITE + "test_a_commit_meanwhile_is_not_lost",)
 _BESIDE = (_OVERWRITE + "test_it_is_built_beside_and_nothing_of_the_old_one_goes",)
 
@@ -125,7 +130,7 @@ MUTANTS = (
         "catalog/hive_swap.py",
         "with locked(metastore, table):",
         "if True:",
-        ("tests/catalog/test_hive_catalog.py::test_a_locked_table_is_not_replaced",),
+        (_HIVE + "test_a_locked_table_is_not_replaced",),
     ),
     Mutant(
         "overwrite-hive-unlocked",
@@ -133,7 +138,7 @@ MUTANTS = (
         "catalog/hive_swap.py",
         "metastore.write(lambda client: client.unlock(UnlockRequest(answer.lockid)))",
         "pass",
-        ("tests/catalog/test_hive_catalog.py::test_a_locked_table_is_not_replaced",),
+        (_HIVE + "test_a_locked_table_is_not_replaced",),
     ),
     Mutant(
         "overwrite-hive-columns",
@@ -141,7 +146,7 @@ MUTANTS = (
         "catalog/hive_swap.py",
         "if _OTHER_TYPES not in error.reason:",
         "if True:",
-        ("tests/catalog/test_hive_catalog.py::test_a_table_of_other_columns_takes_the_place",),
+        (_HIVE + "test_a_table_of_other_columns_takes_the_place",),
     ),
     Mutant(
         "overwrite-glue-seen",
@@ -150,6 +155,30 @@ MUTANTS = (
         "if record is None or _place(record) != old:",
         "if record is None:",
         (_SEEN + "[glue]",),
+    ),
+    Mutant(
+        "overwrite-glue-version",
+        "Glue: the version that was seen is named",
+        "catalog/glue.py",
+        'version = {"VersionId": record["VersionId"]} if record.get("VersionId") else {}',
+        "version: dict[str, str] = {}",
+        (_GLUE,),
+    ),
+    Mutant(
+        "overwrite-glue-keeps",
+        "Glue: what others said of a table is kept",
+        "catalog/glue.py",
+        '            **record["Parameters"],\n',
+        "",
+        (_GLUE,),
+    ),
+    Mutant(
+        "overwrite-hive-handler",
+        "Hive: what makes a table readable there is kept",
+        "catalog/hive_swap.py",
+        "        _keep(found, record)\n",
+        "",
+        (_HIVE + "test_what_makes_a_table_readable_in_hive_outlives_a_swap",),
     ),
     Mutant(
         "overwrite-rest-seen",
