@@ -358,5 +358,18 @@ def test_who_does_not_wait_is_told_of_the_lost_race(storage: LocalStorage) -> No
             return Claim(LATER, LATER_KEY), None
 
         late = _lessor(storage).hold_when_free(0, _quiet, prepare)
-        with pytest.raises(RepositoryLockedError, match="first"), late:
+        with pytest.raises(RepositoryLockedError) as told, late:
             raise AssertionError("two hold the lease")
+    assert str(told.value) == f"{this_process()} took the lease first"
+
+
+def test_who_loses_to_one_that_has_not_written_its_name_yet_is_told_so(
+    storage: LocalStorage,
+) -> None:
+    def prepare() -> tuple[Claim, None]:
+        storage.write_once(layout.lease_key(1), b"{")  # as far as the winner has come
+        return Claim(LATER, LATER_KEY), None
+
+    late = _lessor(storage).hold_when_free(0, _quiet, prepare)
+    with pytest.raises(RepositoryLockedError, match="another process took the lease first"), late:
+        raise AssertionError("two hold the lease")

@@ -280,8 +280,14 @@ class Lessor:
         nonce, at = str(uuid.uuid4()), iso(self._now())
         lease = Lease(number, nonce, self.me, claim.commit_key, claim.pit, ttl, at, takes_over)
         if not _create(self._storage, layout.lease_key(number), render_document(lease.document())):
-            raise RepositoryLockedError("another process took the lease first")
+            raise RepositoryLockedError(f"{self._who_took(number)} took the lease first")
         return lease
+
+    def _who_took(self, number: int) -> str:
+        key = layout.lease_key(number)
+        with suppress(StorageError, DamagedRepositoryError):  # let in, but yet to write its name
+            return str(parse_lease(self._storage.read(key), key).owner)
+        return "another process"
 
     @contextmanager
     def _beating(self, lease: Lease) -> Iterator[HeldLease]:
