@@ -6,7 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bcn.engine.chunks import CHUNK_BYTES, CHUNK_FILES, TASK_COST, Chunk, bin_chunks, chunk_ends
+from bcn.engine.chunks import (
+    CHUNK_BYTES,
+    CHUNK_FILES,
+    LARGE_IN_FLIGHT,
+    TASK_COST,
+    Chunk,
+    bin_chunks,
+    chunk_ends,
+)
 
 sizes = st.lists(st.sampled_from([0, 1, 1000, CHUNK_BYTES // 2, CHUNK_BYTES, 3 * CHUNK_BYTES]))
 chunks = st.lists(
@@ -41,7 +49,26 @@ def test_tasks_hold_every_chunk_once(found: list[Chunk], slots: int) -> None:
 
 
 def test_every_slot_has_work_and_the_last_tasks_are_small() -> None:
-    found = [Chunk(0, number, 1, 1 << 20) for number in range(1000)]
+    found = [Chunk(0, number, CHUNK_FILES, 1 << 20) for number in range(1000)]
     tasks = bin_chunks(found, 4)
     assert len(tasks) >= 8
     assert len(tasks[-1]) <= len(tasks[0]) / 10
+
+
+def _files_of_tasks(files: int, slots: int, size_bytes: int = CHUNK_BYTES) -> list[int]:
+    found = [Chunk(0, number, 1, size_bytes) for number in range(files)]
+    return [len(task) for task in bin_chunks(found, slots)]
+
+
+def test_tasks_of_large_files_hold_as_many_as_are_copied_at_once() -> None:
+    assert _files_of_tasks(32, 2) == [8, 6, 4, 4, 4, 4, 2]
+    assert min(_files_of_tasks(1_000, 3)[:-1]) == LARGE_IN_FLIGHT
+
+
+def test_few_large_files_are_shared_by_all_slots() -> None:
+    assert _files_of_tasks(8, 4) == [2, 2, 2, 2]
+    assert _files_of_tasks(3, 64) == [1, 1, 1]
+
+
+def test_very_large_files_are_tasks_of_their_own() -> None:
+    assert _files_of_tasks(3, 1, 8 * CHUNK_BYTES) == [1, 1, 1]

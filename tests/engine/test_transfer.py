@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from bcn.engine.chunks import LARGE_FILE_BYTES, Chunk
-from bcn.engine.transfer import LARGE_IN_FLIGHT, Copied, Pace, Transfer, map_files, small_in_flight
+from bcn.engine.chunks import LARGE_FILE_BYTES, LARGE_IN_FLIGHT, Chunk
+from bcn.engine.transfer import Copied, Pace, Transfer, map_files, small_in_flight
 from bcn.errors import KeyExistsError, MissingKeyError
 from bcn.storage.local import LocalStorage
 from bcn.storage.open import Stores

@@ -13,6 +13,9 @@ CHUNK_FILES = 256
 FILE_COST = 128 << 10
 TASK_COST = 4 << 30  # what is lost when a machine dies in the middle of a task
 LARGE_FILE_BYTES = 1 << 20
+# Hashing keeps a core busy and writing keeps the disk busy: a few files at once do both.
+LARGE_IN_FLIGHT = 4
+_FULL_COST = LARGE_IN_FLIGHT * (CHUNK_BYTES + FILE_COST)  # less leaves a core or the disk idle
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +54,16 @@ def bin_chunks(chunks: Sequence[Chunk], slots: int) -> list[tuple[Chunk, ...]]:
     """Chunks as tasks, large ones first: few in all, and the last ones small.
 
     A task takes half of a slot's fair share of what is left, so that slots finish at the same time
-    though nobody knows how fast each of them is.
+    though nobody knows how fast each of them is; of large files as many as are copied at once.
     """
     ordered = sorted(chunks, key=lambda chunk: -chunk.cost)
     left = sum(chunk.cost for chunk in ordered)
+    full = min(_FULL_COST, left / slots)
     tasks: list[tuple[Chunk, ...]] = []
     start = 0
     while start < len(ordered):
-        limit = min(left / (2 * slots), TASK_COST)
+        fewest = full if ordered[start].is_large else 0
+        limit = min(max(left / (2 * slots), fewest), TASK_COST)
         end, cost = start + 1, ordered[start].cost
         while end < len(ordered) and cost + ordered[end].cost <= limit:
             cost += ordered[end].cost

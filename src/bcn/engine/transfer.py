@@ -15,7 +15,7 @@ from itertools import chain, islice
 from math import ceil
 from typing import TypeVar
 
-from bcn.engine.chunks import Chunk
+from bcn.engine.chunks import LARGE_IN_FLIGHT, Chunk
 from bcn.errors import BcnError
 from bcn.storage.open import Stores
 from bcn.storage.protocol import CHUNK_BYTES, Reader, Storage
@@ -23,8 +23,6 @@ from bcn.storage.protocol import CHUNK_BYTES, Reader, Storage
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Hashing keeps a core busy and writing keeps the disk busy: a few files at once do both.
-LARGE_IN_FLIGHT = 4
 # A small file between two stores takes this much of a core.
 _CORE_SECONDS = 0.001
 _TIMED, _FEWEST, _HANDFUL = 3, 4, 8
