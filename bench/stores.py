@@ -32,13 +32,14 @@ from bcn.repository.repository import Scope
 from bcn.stack.minio import start_minio
 from bcn.stack.process import Server
 from bcn.storage.protocol import StorageSpec
-from bench.backup import fetch_memory, warm_engine
+from bench.backup import warm_engine
 from bench.table import CACHE, CATALOG, BenchTable, make_table
 
 TURNS = 3
 BOUND = 0.8
 _KEY, _SECRET = "bench-key", "bench-secret"
 _SOURCE = "bench-source"
+_LEFT_FREE_BYTES = 600 << 20
 _PROGRAMS = Path(sys.executable).parent
 
 TABLES = (BenchTable(32, 64_000_000, bucket=_SOURCE), BenchTable(10_000, 100_000, bucket=_SOURCE))
@@ -145,10 +146,26 @@ def _run_s5cmd(source: Store, target: Store, name: str, folder: Path) -> float:
     return seconds
 
 
-def _settle(table: BenchTable, folder: Path) -> None:
-    """Everyone begins with the same: nothing to be written, and memory at hand."""
+def _settle(folder: Path) -> None:
+    """Everyone begins with the same: nothing to be written, all memory in the page cache's use.
+
+    A virtual machine gives free memory back to its host, and gets it again at half a gigabyte a
+    second: whoever happened to be given such memory was slower by seconds. Reading a file that has
+    no blocks takes it all; what is read stays there, to be thrown out by who needs the room.
+    """
     os.sync()
-    fetch_memory(folder, 2 * table.size_bytes)
+    size_bytes = _free_memory() - _LEFT_FREE_BYTES
+    if size_bytes > 0:
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+            file.truncate(size_bytes)
+            while file.read(1 << 20):
+                continue
+
+
+def _free_memory() -> int:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    found = next(line for line in lines if line.startswith("MemFree:"))
+    return int(found.split()[1]) << 10
 
 
 def _measure(
@@ -165,11 +182,11 @@ def _measure(
             "rclone": lambda stem=stem: _run_rclone(source, target, f"rclone-{stem}"),
             "s5cmd": lambda stem=stem: _run_s5cmd(source, target, f"s5cmd-{stem}", folder),
         }
-        _settle(table, folder)
+        _settle(folder)
         phases.append(_run_bcn(engine, catalog, table, spec))
         seconds["bcn"].append(phases[-1]["total"])
         for name, run in runners.items():
-            _settle(table, folder)
+            _settle(folder)
             seconds[name].append(run())
     medians = {name: statistics.median(found) for name, found in seconds.items()}
     best = min(("rclone", "s5cmd"), key=lambda name: medians[name])
