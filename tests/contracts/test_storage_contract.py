@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import threading
 import uuid
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bcn.errors import KeyExistsError, MissingKeyError, StorageError
+from bcn.storage.cloud_stream import PART_BYTES
 from bcn.storage.open import open_storage
 from bcn.storage.protocol import CHUNK_BYTES, Storage, StorageSpec
 from tests.support.azurite import AzureServer
@@ -103,6 +105,25 @@ def test_a_written_stream_appears_when_it_is_committed(storage: Storage) -> None
         assert storage.find_stat("stream") is None
         writer.commit()
         assert storage.read("stream") == b"one two"
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1, CHUNK_BYTES, PART_BYTES, PART_BYTES + 1])
+def test_what_is_read_into_a_writers_room_is_written_where_it_belongs(
+    storage: Storage, size_bytes: int
+) -> None:
+    data = os.urandom(size_bytes)
+    rest, own = memoryview(data), memoryview(bytearray(CHUNK_BYTES))
+    with storage.open_writer("large") as writer:
+        writer.write(b"before")
+        while rest:
+            room = writer.room(own)[: len(rest)]
+            room[:] = rest[: len(room)]
+            writer.write(room)
+            rest = rest[len(room) :]
+        writer.room(own)[:1] = b"x"  # what nobody writes is nobody's
+        writer.write(b"after")
+        writer.commit()
+    assert storage.read("large") == b"before" + data + b"after"
 
 
 def test_a_stream_that_is_not_committed_leaves_nothing(storage: Storage) -> None:

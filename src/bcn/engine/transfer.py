@@ -139,7 +139,7 @@ class Transfer:
     def _stream(self, reader: Reader, target: Storage, target_key: str) -> Copied:
         digest, size_bytes = hashlib.sha256(), 0
         with target.open_writer(target_key) as writer:
-            for piece in self._pieces(reader):
+            for piece in self._pieces(reader, writer.room):
                 digest.update(piece)
                 writer.write(piece)
                 size_bytes += len(piece)
@@ -150,18 +150,21 @@ class Transfer:
         """Size and digest of a file. Raises MissingKeyError."""
         digest, size_bytes = hashlib.sha256(), 0
         with storage.open_reader(key) as reader:
-            for piece in self._pieces(reader):
+            for piece in self._pieces(reader, lambda own: own):
                 digest.update(piece)
                 size_bytes += len(piece)
         return Copied(size_bytes, digest.digest(), reader.stat.version)
 
-    def _pieces(self, reader: Reader) -> Iterator[memoryview]:
-        buffer = self._buffer
-        count = len(buffer)
-        while count == len(buffer):  # fewer only at the end
+    def _pieces(
+        self, reader: Reader, room: Callable[[memoryview], memoryview]
+    ) -> Iterator[memoryview]:
+        while True:
+            buffer = room(self._buffer)
             count = reader.readinto(buffer)
             self._pace.spend(count)
             yield buffer[:count]
+            if count < len(buffer):  # only at the end
+                return
 
 
 @dataclass(frozen=True, slots=True)

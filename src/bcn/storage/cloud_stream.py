@@ -25,6 +25,7 @@ RANGE_BYTES = 8 << 20
 PART_BYTES = 16 << 20
 IN_FLIGHT = 3
 _PARTS_IN_FLIGHT = 2
+_ROOM_BYTES = 512 << 10  # stays in a core's cache until it is hashed
 _REOPENED = 5  # times in a row, with no byte between them
 # A store takes 10,000 parts. Some want all of one size, which is kept up to 80 GB.
 _LARGE_PART_BYTES = 128 << 20
@@ -218,9 +219,17 @@ class CloudWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def room(self, own: memoryview) -> memoryview:
+        """The next bytes of a part; of one that nobody knows the need of yet, nothing."""
+        rest = self._buffer[self._filled :] or own
+        return rest[:_ROOM_BYTES]
+
     def write(self, data: bytes | memoryview) -> None:
         """Append bytes; a full part is sent while the next one fills."""
         rest = memoryview(data)
+        if rest.obj is self._buffer.obj:
+            self._filled += len(rest)
+            return
         while rest:
             if self._filled == len(self._buffer):
                 self._next_buffer()

@@ -68,8 +68,11 @@ class Reader(Protocol):
 class Writer(Protocol):
     """A key in the making. It appears whole when `commit` is called, and never if it is not."""
 
+    def room(self, own: memoryview) -> memoryview:
+        """Where to read the next bytes to: the caller's own memory, or some that saves a copy."""
+
     def write(self, data: bytes | memoryview) -> None:
-        """Append bytes."""
+        """Append bytes; those that were read into `room` are where they belong."""
 
     def commit(self) -> None:
         """Make the key appear. Raises KeyExistsError if it is taken, also when two writers race."""
