@@ -183,6 +183,14 @@ LEASES = (
         "        if True:\n",
         (_LEASE + "test_who_was_overtaken_while_it_read_the_catalog_does_not_take_the_lease",),
     ),
+    Mutant(
+        "lease-winner",
+        "who loses the race for a lease is told who won it",
+        "repository/lease.py",
+        "return str(parse_lease(self._storage.read(key), key).owner)",
+        "self._storage.read(key)",
+        (_LEASE + "test_who_does_not_wait_is_told_of_the_lost_race",),
+    ),
 )
 
 STORAGE = (

@@ -6,6 +6,10 @@ from tests.mutants.mutant import Mutant
 
 _STORES = "tests/stress/test_stores_under_stress.py::"
 _CATALOGS = "tests/stress/test_catalogs_under_stress.py::"
+_ROOM = (
+    "tests/contracts/test_storage_contract.py::"
+    "test_what_is_read_into_a_writers_room_is_written_where_it_belongs"
+)
 _WIRE = "tests/storage/test_wire.py::"
 _KEYS = "tests/stress/test_credentials_that_end.py::"
 _TOLD = "tests/bad_input/test_stacks.py::"
@@ -104,16 +108,26 @@ MUTANTS = (
         (_WIRE + "test_the_whole_is_not_taken_for_the_rest",),
     ),
     Mutant(
-        "half-a-body",
-        "the end of a connection is not the end of an object",
-        "storage/wire.py",
-        "        if len(chunk) != size_bytes:\n            raise ConnectionResetError\n",
-        "",
-        (_WIRE + "test_half_a_body_is_a_fault",),
+        "room-of-a-part",
+        "bytes that are read into a part come after those that are in it",
+        "storage/cloud_stream.py",
+        "rest = self._buffer[self._filled :] or own",
+        "rest = self._buffer or own",
+        (_ROOM + "[minio-4194304]",),
+    ),
+    Mutant(
+        "full-tasks",
+        "tasks of large files hold as many as are copied at once",
+        "engine/chunks.py",
+        "fewest = full if ordered[start].is_large else 0",
+        "fewest = 0",
+        (
+            "tests/engine/test_chunks.py::test_tasks_of_large_files_hold_as_many_as_are_copied_at_once",
+        ),
     ),
     Mutant(
         "end-between-chunks",
-        "an answer that ends between two chunks broke off",
+        "an answer that ends in a chunk or between two broke off",
         "storage/wire.py",
         "        if not line:\n            raise ConnectionResetError\n        size_bytes",
         "        size_bytes",

@@ -261,10 +261,7 @@ def _read_chunks(source: BufferedReader) -> bytearray:
         if size_bytes == 0:
             _read_lines(source)
             return data
-        chunk = source.read(size_bytes)
-        if len(chunk) != size_bytes:
-            raise ConnectionResetError
-        data += chunk
+        data += source.read(size_bytes)  # fewer only where no line follows
         source.readline(_LINE_BYTES)
 
 
