@@ -87,7 +87,7 @@ def measure(engine: Engine, case: Case, turns: int) -> dict[str, Any]:
             for name, run in runners.items():
                 target = folder / f"{name}-{turn}"
                 os.sync()
-                fetch_memory(folder, table.size_bytes * 5 // 4)
+                _fetch_memory(folder, table.size_bytes * 5 // 4)
                 found = run(target)
                 _leave_cache(target)
                 if table.files < _MANY_FILES:
@@ -145,7 +145,7 @@ def _targets() -> Iterator[Path]:
         yield Path(folder)
 
 
-def fetch_memory(folder: Path, size_bytes: int) -> None:
+def _fetch_memory(folder: Path, size_bytes: int) -> None:
     """Fill the page cache and free it again, right before a run.
 
     Virtual machines give free memory back to their hosts. To get it costs several times what
