@@ -49,6 +49,14 @@ MUTANTS = (
         _TRANSFER,
     ),
     Mutant(
+        "digest-in-work",
+        "a stream that another thread hashes is left to it",
+        "engine/digest.py",
+        "if own.is_in_work or not own.pieces:",
+        "if not own.pieces:",
+        _DIGEST,
+    ),
+    Mutant(
         "digest-rest",
         "what is left of the longer stream is hashed later",
         "engine/digest.py",

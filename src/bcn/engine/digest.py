@@ -77,9 +77,11 @@ class Digests:
 
     def _take_with(self, own: _Paired) -> _Paired | None:
         """A stream to hash with; without one, this stream is left."""
-        if own.pieces and own not in self._left:
+        if own.is_in_work or not own.pieces:
+            return None  # another thread has it by now, or had it
+        if own not in self._left:
             self._left.append(own)
-        if len(self._left) < 2 or not own.pieces:
+        if len(self._left) < 2:
             return None
         self._take(own)
         other = self._left[-1]
@@ -87,6 +89,8 @@ class Digests:
         return other
 
     def _take(self, digest: _Paired) -> None:
+        if digest.is_in_work:
+            raise RuntimeError("two threads would hash one stream")
         self._left.remove(digest)
         digest.is_in_work = True
 
