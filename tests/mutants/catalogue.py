@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.mutants import (
     backup,
     clouds,
-    engine,
     hive,
     iceberg,
     maintenance,
@@ -22,7 +21,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *iceberg.MUTANTS,
     *repository.MUTANTS,
     *backup.MUTANTS,
-    *engine.MUTANTS,
     *restore.MUTANTS,
     *overwrite.MUTANTS,
     *maintenance.MUTANTS,
