@@ -100,6 +100,22 @@ MUTANTS = (
         (_WIRE + "test_the_rest_of_an_object_is_asked_for",),
     ),
     Mutant(
+        "chunk-longer",
+        "a chunk that is longer than it says is not cut off",
+        "storage/wire.py",
+        'if line.endswith(b"\\n") and line not in {b"\\r\\n", b"\\n"}:',
+        "if False:",
+        (_WIRE + "test_a_chunk_of_another_size_than_it_says_is_a_fault",),
+    ),
+    Mutant(
+        "chunk-sizes",
+        "the size of a chunk may be anything",
+        "storage/wire.py",
+        "if not 0 <= size_bytes <= _CHUNK_BYTES:",
+        "if False:",
+        (_WIRE + "test_a_chunk_of_another_size_than_it_says_is_a_fault",),
+    ),
+    Mutant(
         "whole-for-rest",
         "a server that knows no ranges is not believed to send the rest",
         "storage/s3.py",

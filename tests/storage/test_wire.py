@@ -174,8 +174,9 @@ def test_what_is_no_answer_is_a_fault(answer: bytes, kind: Kind) -> None:
         b"Content-Length: 9\r\n\r\nbytes",
         b"Transfer-Encoding: chunked\r\n\r\n9\r\nbytes",
         b"Transfer-Encoding: chunked\r\n\r\n5\r\nbytes\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n5\r\nbytes\r",
     ],
-    ids=["length", "chunks", "between chunks"],
+    ids=["length", "chunks", "between chunks", "in a line"],
 )
 def test_half_a_body_is_a_fault(body: bytes) -> None:
     with _serve(OK + body + END) as script:
@@ -183,6 +184,17 @@ def test_half_a_body_is_a_fault(body: bytes) -> None:
         with pytest.raises(Fault) as caught:
             answer.read()
     assert caught.value.kind is Kind.CONNECTION
+
+
+@pytest.mark.parametrize(
+    "chunk", [b"5\r\nbytes more\r\n", b"-5\r\nbytes\r\n", b"-1\r\n", b"f" * 16 + b"\r\nbytes\r\n"]
+)
+def test_a_chunk_of_another_size_than_it_says_is_a_fault(chunk: bytes) -> None:
+    with _serve(OK + b"Transfer-Encoding: chunked\r\n\r\n" + chunk + b"0\r\n\r\n" + END) as script:
+        answer = _ask(Wire(script.url))
+        with pytest.raises(Fault) as caught:
+            answer.read()
+    assert caught.value.kind is Kind.PROTOCOL
 
 
 def test_a_proxy_is_used_unless_the_host_is_exempt(monkeypatch: pytest.MonkeyPatch) -> None:

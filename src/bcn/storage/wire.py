@@ -29,6 +29,7 @@ _KEPT = 32
 _SENT_BYTES = 1 << 20  # within the time that an answer may take
 _LINE_BYTES = 64 << 10
 _LINES = 200
+_CHUNK_BYTES = 1 << 30  # nobody sends larger ones; a size may be anything
 _END = b"\r\n\r\n"
 _PORTS = {"http": 80, "https": 443}
 _NO_CONTENT, _NOT_MODIFIED = 204, 304
@@ -258,11 +259,15 @@ def _read_chunks(source: BufferedReader) -> bytearray:
         if not line:
             raise ConnectionResetError
         size_bytes = int(line.partition(b";")[0], 16)
+        if not 0 <= size_bytes <= _CHUNK_BYTES:
+            raise ValueError(line)
         if size_bytes == 0:
             _read_lines(source)
             return data
         data += source.read(size_bytes)  # fewer only where no line follows
-        source.readline(_LINE_BYTES)
+        line = source.readline(_LINE_BYTES)
+        if line.endswith(b"\n") and line not in {b"\r\n", b"\n"}:
+            raise ValueError("a chunk is longer than it says")
 
 
 def _open_context(ca_bundle: str | None) -> ssl.SSLContext:
