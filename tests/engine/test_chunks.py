@@ -60,9 +60,9 @@ def _files_of_tasks(files: int, slots: int, size_bytes: int = CHUNK_BYTES) -> li
     return [len(task) for task in bin_chunks(found, slots)]
 
 
-def test_tasks_of_large_files_hold_as_many_as_are_copied_at_once() -> None:
-    assert _files_of_tasks(32, 2) == [8, 6, 4, 4, 4, 4, 2]
-    assert min(_files_of_tasks(1_000, 3)[:-1]) == LARGE_IN_FLIGHT
+def test_tasks_of_large_files_hold_twice_as_many_as_go_at_once() -> None:
+    assert _files_of_tasks(32, 2) == [8, 8, 8, 8]
+    assert min(_files_of_tasks(1_000, 3)[:-1]) == 2 * LARGE_IN_FLIGHT
 
 
 def test_few_large_files_are_shared_by_all_slots() -> None:

@@ -6,17 +6,20 @@ import hashlib
 import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from bcn.engine import digest
 from bcn.engine.chunks import LARGE_FILE_BYTES, LARGE_IN_FLIGHT, Chunk
 from bcn.engine.transfer import Copied, Pace, Transfer, map_files, small_in_flight
 from bcn.errors import KeyExistsError, MissingKeyError
 from bcn.storage.local import LocalStorage
 from bcn.storage.open import Stores
-from bcn.storage.protocol import CHUNK_BYTES, Access
+from bcn.storage.protocol import CHUNK_BYTES, Access, Writer
 
 
 @pytest.fixture
@@ -29,11 +32,11 @@ def test_a_copy_has_the_bytes_and_digest_of_its_source(storage: LocalStorage, si
     data = os.urandom(size)
     storage.write_once("source", data)
     version = storage.find_stat("source").version
-    expected = Copied(size, hashlib.sha256(data).digest(), version)
+    expected = (size, hashlib.sha256(data).digest(), version)
     copied = Transfer().copy(storage, "source", storage, "folder/target")
-    assert (copied, copied.version) == (expected, version)
+    assert (copied.size_bytes, copied.sha256, copied.version) == expected
     assert storage.read("folder/target") == data
-    assert Transfer().hash(storage, "source") == expected
+    assert Transfer().hash(storage, "source").is_same(copied)
 
 
 def test_a_copy_does_not_overwrite(storage: LocalStorage) -> None:
@@ -135,3 +138,110 @@ def test_after_a_failure_no_file_is_begun() -> None:
     with pytest.raises(MissingKeyError, match="0a"):
         list(map_files(work, files_of, chunks_of(*[LARGE_FILE_BYTES] * 20)))
     assert len(begun) <= 2 * LARGE_IN_FLIGHT
+
+
+class _Lender(LocalStorage):
+    """Lends its own memory, and writes over it once it has it written down."""
+
+    @contextmanager
+    def open_writer(self, key: str) -> Iterator[_LendingWriter]:
+        with super().open_writer(key) as writer:
+            yield _LendingWriter(writer)
+
+
+class _LendingWriter:
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._parts = [memoryview(bytearray(2 * LENT_BYTES)) for _ in range(2)]
+        self._filled = 0
+
+    def room(self, own: memoryview) -> memoryview:
+        return self._parts[0][self._filled :][:LENT_BYTES] or own[:LENT_BYTES]
+
+    def write(self, data: memoryview) -> None:
+        if data.obj is self._parts[0].obj:
+            self._filled += len(data)
+            return
+        self._send()
+        self._writer.write(data)
+
+    def _send(self) -> None:
+        part = self._parts[0]
+        self._writer.write(bytes(part[: self._filled]))
+        part[:] = bytes(len(part))
+        self._parts.reverse()
+        self._filled = 0
+
+    def commit(self) -> None:
+        self._send()
+        self._writer.commit()
+
+
+LENT_BYTES = 64 << 10
+
+
+@pytest.mark.parametrize("size", [10, LENT_BYTES, 5 * LENT_BYTES, 7 * LENT_BYTES + 5])
+@pytest.mark.usefixtures("_two_at_a_time")
+def test_what_a_writer_lends_is_hashed_before_it_is_anothers(tmp_path: Path, size: int) -> None:
+    lender, data = _Lender(str(tmp_path)), os.urandom(size)
+    LocalStorage(str(tmp_path)).write_once("source", data)
+    copied = Transfer().copy(lender, "source", lender, "target")
+    assert lender.read("target") == data
+    assert copied.sha256 == hashlib.sha256(data).digest()
+
+
+@pytest.fixture
+def _two_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digest, "_COMPILED_AFTER_BYTES", 0)
+    monkeypatch.setattr(digest, "_PAIRED_BYTES", 0)
+
+
+@pytest.mark.usefixtures("_two_at_a_time")
+def test_a_file_that_goes_alone_is_hashed_before_its_memory_is_read_to(
+    storage: LocalStorage,
+) -> None:
+    data = os.urandom(3 * CHUNK_BYTES + 5)
+    storage.write_once("source", data)
+    assert Transfer().hash(storage, "source").sha256 == hashlib.sha256(data).digest()
+
+
+@pytest.mark.usefixtures("_two_at_a_time")
+def test_digests_that_nobody_asked_for_yet_outlive_their_memory(storage: LocalStorage) -> None:
+    files = {f"{number}": os.urandom(number * 997) for number in range(9)}
+    for name, data in files.items():
+        storage.write_once(name, data)
+    transfer = Transfer()
+    copied = {name: transfer.copy(storage, name, storage, f"to/{name}") for name in files}
+    hashed = {name: transfer.hash(storage, name) for name in files}
+    expected = {name: hashlib.sha256(data).digest() for name, data in files.items()}
+    assert {name: content.sha256 for name, content in copied.items()} == expected
+    assert {name: content.sha256 for name, content in hashed.items()} == expected
+    assert not copied["1"].is_same(copied["2"])
+
+
+@pytest.mark.usefixtures("_two_at_a_time")
+def test_files_that_are_copied_at_once_have_their_own_digests(storage: LocalStorage) -> None:
+    sizes = [CHUNK_BYTES * number // 2 + number for number in range(8)]
+    files = {f"{number}": os.urandom(size) for number, size in enumerate(sizes)}
+    for name, data in files.items():
+        storage.write_once(name, data)
+    transfer = Transfer()
+
+    def copy(name: str) -> tuple[str, Copied]:
+        return name, transfer.copy(storage, name, storage, f"to/{name}")
+
+    chunk = Chunk(0, 0, len(files), sum(sizes))
+    for name, copied in map_files(copy, lambda _: list(files), [chunk]):
+        assert copied.sha256 == hashlib.sha256(files[name]).digest()
+
+
+def test_results_of_small_files_come_when_the_next_is_done() -> None:
+    done: list[str] = []
+    chunks = [Chunk(0, number, 2, 20) for number in range(2)]
+
+    def work(name: str) -> str:
+        done.append(name)
+        return name
+
+    seen = [(name, len(done)) for name in map_files(work, files_of, chunks)]
+    assert seen == [("0a", 2), ("0b", 3), ("1a", 4), ("1b", 4)]

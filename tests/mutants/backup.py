@@ -277,7 +277,7 @@ STORING = (
         "adopted-is-hashed",
         "what lies at a key is adopted only if it hashes equal",
         "backup/copy.py",
-        "if self._transfer.hash(self._repository, key) == content:",
+        "if self._transfer.hash(self._repository, key).is_same(content):",
         "if self._transfer.hash(self._repository, key).size_bytes == content.size_bytes:",
         _LEFTOVER,
     ),

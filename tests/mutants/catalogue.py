@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants import (
     backup,
     clouds,
+    engine,
     hive,
     iceberg,
     maintenance,
@@ -21,6 +22,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *iceberg.MUTANTS,
     *repository.MUTANTS,
     *backup.MUTANTS,
+    *engine.MUTANTS,
     *restore.MUTANTS,
     *overwrite.MUTANTS,
     *maintenance.MUTANTS,

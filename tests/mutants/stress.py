@@ -133,12 +133,12 @@ MUTANTS = (
     ),
     Mutant(
         "full-tasks",
-        "tasks of large files hold as many as are copied at once",
+        "tasks of large files hold twice as many as go at once",
         "engine/chunks.py",
         "fewest = full if ordered[start].is_large else 0",
         "fewest = 0",
         (
-            "tests/engine/test_chunks.py::test_tasks_of_large_files_hold_as_many_as_are_copied_at_once",
+            "tests/engine/test_chunks.py::test_tasks_of_large_files_hold_twice_as_many_as_go_at_once",
         ),
     ),
     Mutant(

@@ -85,7 +85,7 @@ class _Copier:
             except KeyExistsError:
                 pass  # another attempt of this task was quicker
         content = self._transfer.hash(source.storage, source.key)
-        if self._transfer.hash(self._repository, key) == content:
+        if self._transfer.hash(self._repository, key).is_same(content):
             return _Stored(key, content, copied=False)
         return None
 

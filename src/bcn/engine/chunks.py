@@ -15,7 +15,8 @@ TASK_COST = 4 << 30  # what is lost when a machine dies in the middle of a task
 LARGE_FILE_BYTES = 1 << 20
 # Hashing keeps a core busy and writing keeps the disk busy: a few files at once do both.
 LARGE_IN_FLIGHT = 4
-_FULL_COST = LARGE_IN_FLIGHT * (CHUNK_BYTES + FILE_COST)  # less leaves a core or the disk idle
+# Twice as many as are under way: fewer leave a core or the disk idle at the end of each task.
+_FULL_COST = 2 * LARGE_IN_FLIGHT * (CHUNK_BYTES + FILE_COST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def bin_chunks(chunks: Sequence[Chunk], slots: int) -> list[tuple[Chunk, ...]]:
     """Chunks as tasks, large ones first: few in all, and the last ones small.
 
     A task takes half of a slot's fair share of what is left, so that slots finish at the same time
-    though nobody knows how fast each of them is; of large files as many as are copied at once.
+    though nobody knows how fast each of them is; of large files twice as many as go at once.
     """
     ordered = sorted(chunks, key=lambda chunk: -chunk.cost)
     left = sum(chunk.cost for chunk in ordered)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import threading
 import time
@@ -16,6 +15,7 @@ from math import ceil
 from typing import TypeVar
 
 from bcn.engine.chunks import LARGE_IN_FLIGHT, Chunk
+from bcn.engine.digest import Digest, Digests
 from bcn.errors import BcnError
 from bcn.storage.open import Stores
 from bcn.storage.protocol import CHUNK_BYTES, Reader, Storage
@@ -38,8 +38,20 @@ def map_files(
     large = chain.from_iterable(files(chunk) for chunk in chunks if chunk.is_large)
     yield from _map_in_flight(work, large, LARGE_IN_FLIGHT)
     small = chain.from_iterable(files(chunk) for chunk in chunks if not chunk.is_large)
-    one_by_one = small_in_flight == 1
-    yield from map(work, small) if one_by_one else _map_small(work, small, small_in_flight)
+    if small_in_flight == 1:
+        yield from _one_behind(map(work, small))
+    else:
+        yield from _map_small(work, small, small_in_flight)
+
+
+def _one_behind(results: Iterator[Result]) -> Iterator[Result]:
+    """Each when the next is there: whoever wants its digest finds it taken, with the next one's."""
+    waiting: deque[Result] = deque()
+    for result in results:
+        waiting.append(result)
+        if len(waiting) > 1:
+            yield waiting.popleft()
+    yield from waiting
 
 
 def small_in_flight(repository: Storage, stores: Stores, locations: Iterable[str]) -> int:
@@ -112,20 +124,37 @@ class Pace:
             time.sleep(ahead)
 
 
+class _Memory:
+    """What a thread reads to: two pieces by turns, since a digest may leave the last one lying."""
+
+    def __init__(self) -> None:
+        # Of their own pages, so that a storage may write them past the page cache.
+        self.next, self._later = (memoryview(mmap.mmap(-1, CHUNK_BYTES)) for _ in range(2))
+        self._digests: tuple[Digest | None, Digest | None] = None, None
+
+    def take(self, digest: Digest) -> None:
+        """Let the next piece be a digest's, as soon as the one that had it is done with it."""
+        last, other = self._digests
+        if last is not None:
+            last.settle(self.next.obj)
+        self._digests = other, digest
+        self.next, self._later = self._later, self.next
+
+
 class Transfer:
-    """Copies and hashes files with one buffer a thread, at one pace for all."""
+    """Copies and hashes files, at one pace for all."""
 
     def __init__(self, pace: Pace | None = None) -> None:
         self._pace = pace or Pace()
         self._threads = threading.local()
+        self._digests = Digests()
 
     @property
-    def _buffer(self) -> memoryview:
-        """Memory of its own pages, so that a storage may write it past the page cache."""
-        if not hasattr(self._threads, "buffer"):
-            self._threads.buffer = memoryview(mmap.mmap(-1, CHUNK_BYTES))
-        buffer: memoryview = self._threads.buffer
-        return buffer
+    def _memory(self) -> _Memory:
+        if not hasattr(self._threads, "memory"):
+            self._threads.memory = _Memory()
+        memory: _Memory = self._threads.memory
+        return memory
 
     def copy(self, source: Storage, source_key: str, target: Storage, target_key: str) -> Copied:
         """Copy a file to a key that must be free. Raises MissingKeyError, KeyExistsError."""
@@ -137,33 +166,45 @@ class Transfer:
         return Copied(reader.stat.size_bytes, sha256, reader.stat.version)
 
     def _stream(self, reader: Reader, target: Storage, target_key: str) -> Copied:
-        digest, size_bytes = hashlib.sha256(), 0
+        digest, size_bytes = self._digests.begin(reader.stat.size_bytes), 0
         with target.open_writer(target_key) as writer:
-            for piece in self._pieces(reader, writer.room):
-                digest.update(piece)
+            for piece in self._pieces(reader, writer.room, digest):
                 writer.write(piece)
                 size_bytes += len(piece)
             writer.commit()
-        return Copied(size_bytes, digest.digest(), reader.stat.version)
+        return Copied(size_bytes, digest, reader.stat.version)
 
     def hash(self, storage: Storage, key: str) -> Copied:
         """Size and digest of a file. Raises MissingKeyError."""
-        digest, size_bytes = hashlib.sha256(), 0
+        size_bytes = 0
         with storage.open_reader(key) as reader:
-            for piece in self._pieces(reader, lambda own: own):
-                digest.update(piece)
+            digest = self._digests.begin(reader.stat.size_bytes)
+            for piece in self._pieces(reader, lambda own: own, digest):
                 size_bytes += len(piece)
-        return Copied(size_bytes, digest.digest(), reader.stat.version)
+        return Copied(size_bytes, digest, reader.stat.version)
 
     def _pieces(
-        self, reader: Reader, room: Callable[[memoryview], memoryview]
+        self, reader: Reader, room: Callable[[memoryview], memoryview], digest: Digest
     ) -> Iterator[memoryview]:
+        """The pieces of a file, each of them hashed, or left for its digest to hash."""
+        memory = self._memory
+        lent: object = None
         while True:
-            buffer = room(self._buffer)
+            buffer = room(memory.next)
+            if lent is not None and lent is not buffer.obj:
+                digest.settle(lent)  # the writer sends it, and then lends it to others
+            is_own = buffer.obj is memory.next.obj
+            lent = None if is_own else buffer.obj
+            if is_own:
+                memory.take(digest)
             count = reader.readinto(buffer)
             self._pace.spend(count)
+            digest.update(buffer[:count])
+            is_last = count < len(buffer)  # only at the end
+            if is_last and lent is not None:
+                digest.settle(lent)
             yield buffer[:count]
-            if count < len(buffer):  # only at the end
+            if is_last:
                 return
 
 
@@ -172,5 +213,14 @@ class Copied:
     """What went through, and the version it was read at, which no two storages share."""
 
     size_bytes: int
-    sha256: bytes
-    version: str = field(compare=False)
+    digest: Digest | bytes
+    version: str
+
+    @property
+    def sha256(self) -> bytes:
+        """Taken now, unless another file came along and took it with its own."""
+        return self.digest if isinstance(self.digest, bytes) else self.digest.value()
+
+    def is_same(self, other: Copied) -> bool:
+        """Whether the bytes are the same."""
+        return self.size_bytes == other.size_bytes and self.sha256 == other.sha256

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from bcn.engine.chunks import Chunk, chunk_ends
 from bcn.engine.meter import Meter
 from bcn.engine.parts import load_group, save_part
-from bcn.engine.transfer import Pace, Transfer
+from bcn.engine.transfer import Copied, Pace, Transfer, map_files
 from bcn.errors import BcnError
 from bcn.maintenance.report import Finding, Findings, Severity
 from bcn.maintenance.sums import SUMMED_SCHEMA, save_sums, with_sums
@@ -275,23 +275,32 @@ def hash_chunks(task: HashTask) -> HashResult:
     repository, scratch = open_storage(task.run.repository), open_storage(task.run.scratch)
     transfer, meter = Transfer(Pace(task.bytes_per_second)), Meter(task.meter, task.number)
     findings = Findings(FINDINGS_PER_TASK)
-    for chunk in task.chunks:
-        for row in load_group(scratch, hash_key(chunk.group), chunk.row_group).to_pylist():
-            message = _hash_file(repository, transfer, row)
-            meter.add(1, row["size_bytes"])
-            if message is not None:
-                finding = Finding(3, Severity.ERROR, row["pit"], row["object"], row["key"], message)
-                findings.add(finding)
+
+    def load_rows(chunk: Chunk) -> list[Json]:
+        rows: list[Json] = load_group(scratch, hash_key(chunk.group), chunk.row_group).to_pylist()
+        return rows
+
+    def hash_file(row: Json) -> tuple[Json, Copied | BcnError]:
+        try:
+            return row, transfer.hash(repository, row["key"])
+        except BcnError as error:
+            return row, error
+
+    hashed = map_files(hash_file, load_rows, task.chunks, repository.small_in_flight)
+    for row, content in hashed:
+        message = _compare(row, content)
+        meter.add(1, row["size_bytes"])
+        if message is not None:
+            finding = Finding(3, Severity.ERROR, row["pit"], row["object"], row["key"], message)
+            findings.add(finding)
     meter.send()
     return HashResult(tuple(findings.items), findings.omitted, meter.files, meter.size_bytes)
 
 
-def _hash_file(repository: Storage, transfer: Transfer, row: Json) -> str | None:
+def _compare(row: Json, content: Copied | BcnError) -> str | None:
     """What is wrong with a stored file, None if nothing."""
-    try:
-        content = transfer.hash(repository, row["key"])
-    except BcnError as error:
-        return str(error)
+    if isinstance(content, BcnError):
+        return str(content)
     if content.sha256 != row["sha256"]:
         return f"stored file {row['key']} is damaged: its SHA-256 does not match"
     return None

@@ -69,7 +69,10 @@ class Writer(Protocol):
     """A key in the making. It appears whole when `commit` is called, and never if it is not."""
 
     def room(self, own: memoryview) -> memoryview:
-        """Where to read the next bytes to: the caller's own memory, or some that saves a copy."""
+        """Where to read the next bytes to: the caller's own memory, or some that saves a copy.
+
+        That keeps its bytes until others, that lie elsewhere, are written, or all are committed.
+        """
 
     def write(self, data: bytes | memoryview) -> None:
         """Append bytes; those that were read into `room` are where they belong."""

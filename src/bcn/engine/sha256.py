@@ -1,0 +1,232 @@
+"""SHA-256 of two streams at a time, by the instructions that a CPU has for it.
+
+Each round waits for the one before, which leaves half of what the CPU could do idle: rounds of a
+second stream go in between and cost next to nothing. OpenSSL takes one stream at a time, so the
+rounds are written out here, in LLVM's language, and compiled when they are first needed. Where the
+CPU lacks the instructions, or a result is not OpenSSL's, `load` gives None.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import struct
+from collections.abc import Callable
+from functools import cache
+from itertools import count, islice
+from math import isqrt
+
+import llvmlite.binding as llvm
+
+BLOCK_BYTES = 64
+_GROUPS = 16  # of four rounds
+_LOW_BITS = 0xFFFFFFFF
+
+State = ctypes.Array[ctypes.c_uint32]
+_STATE = ctypes.c_uint32 * 8
+
+
+def _cube_root(number: int) -> int:
+    low, high = 0, number
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if middle**3 <= number else (low, middle - 1)
+    return low
+
+
+_PRIMES = [*islice((n for n in count(2) if all(n % m for m in range(2, isqrt(n) + 1))), 64)]
+# The standard takes the first 32 bits behind the point: of cube roots for rounds, of square roots
+# for the beginning.
+_CONSTANTS = [_cube_root(prime << 96) & _LOW_BITS for prime in _PRIMES]
+_A, _B, _C, _D, _E, _F, _G, _H = (isqrt(prime << 64) & _LOW_BITS for prime in _PRIMES[:8])
+_BEGINNING = struct.pack("=8I", _F, _E, _B, _A, _H, _G, _D, _C)  # as the instructions want it
+
+
+def begin() -> State:
+    """The state of a stream before its first byte."""
+    return _STATE.from_buffer_copy(_BEGINNING)
+
+
+def finish(state: State) -> bytes:
+    """The digest of a stream whose last block, with its padding, is in the state."""
+    f, e, b, a, h, g, d, c = struct.unpack("=8I", state)
+    return struct.pack(">8I", a, b, c, d, e, f, g, h)
+
+
+def padding(size_bytes: int) -> bytes:
+    """What follows the last byte of a stream of that size, up to the end of a block."""
+    return b"\x80" + bytes((55 - size_bytes) % BLOCK_BYTES) + struct.pack(">Q", 8 * size_bytes)
+
+
+class Kernel:
+    """The compiled loops over whole blocks at a place in memory. Other threads run meanwhile."""
+
+    one: Callable[[State, int | bytes, int], None]
+    two: Callable[[State, int, State, int, int], None]
+
+    def __init__(self, engine: llvm.ExecutionEngine) -> None:
+        self._engine = engine  # the code is its own
+        place, blocks = ctypes.c_void_p, ctypes.c_int64
+        one = ctypes.CFUNCTYPE(None, place, place, blocks)
+        two = ctypes.CFUNCTYPE(None, place, place, place, place, blocks)
+        self.one = one(engine.get_function_address("take1"))
+        self.two = two(engine.get_function_address("take2"))
+
+
+@cache
+def load() -> Kernel | None:
+    """The loops, compiled and compared with OpenSSL; None where that cannot be."""
+    try:
+        kernel = _compile()
+    except (RuntimeError, OSError):  # an LLVM that does not know them
+        return None
+    return kernel if kernel is not None and _is_right(kernel) else None
+
+
+def _compile() -> Kernel | None:
+    features = llvm.get_host_cpu_features()
+    if not features.get("sha"):
+        return None
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    module = llvm.parse_assembly("\n".join([*_DECLARATIONS, *_loop(1), *_loop(2)]))
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=features.flatten(), opt=2
+    )
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    return Kernel(engine)
+
+
+def _is_right(kernel: Kernel) -> bool:
+    data = bytes(range(256)) * 4
+    streams = data[:1000], data[7:1007]
+    padded = [ctypes.create_string_buffer(data + padding(len(data))) for data in streams]
+    first, second = (ctypes.addressof(data) for data in padded)
+    states = begin(), begin(), begin()
+    blocks = len(padded[0]) // BLOCK_BYTES
+    kernel.two(states[0], first, states[1], second, blocks)
+    kernel.one(states[2], second, blocks)
+    expected = [hashlib.sha256(data).digest() for data in (*streams, streams[1])]
+    return [finish(state) for state in states] == expected
+
+
+# The loops, in LLVM's language. A state is two vectors, called a and c; each lane has its own.
+
+_VECTOR = "<4 x i32>"
+_DECLARATIONS = (
+    f"declare {_VECTOR} @llvm.x86.sha256rnds2({_VECTOR}, {_VECTOR}, {_VECTOR})",
+    f"declare {_VECTOR} @llvm.x86.sha256msg1({_VECTOR}, {_VECTOR})",
+    f"declare {_VECTOR} @llvm.x86.sha256msg2({_VECTOR}, {_VECTOR})",
+)
+_HIGH = "<i32 2, i32 3, i32 2, i32 3>"
+_SWAPPED = ", ".join(f"i32 {at ^ 3}" for at in range(16))
+
+
+def _loop(lanes: int) -> list[str]:
+    """All groups of rounds of a block, those of the lanes by turns; then the next block."""
+    every = range(lanes)
+    arguments = ", ".join(f"ptr %state{lane}, ptr %data{lane}" for lane in every)
+    return [
+        f"define void @take{lanes}({arguments}, i64 %blocks) {{",
+        "entry:",
+        *(line for lane in every for line in _load_state(lane)),
+        "%some = icmp sgt i64 %blocks, 0",
+        "br i1 %some, label %loop, label %exit",
+        "loop:",
+        "%block = phi i64 [0, %entry], [%next, %loop]",
+        *(line for lane in every for line in _carry_state(lane)),
+        f"%offset = mul i64 %block, {BLOCK_BYTES}",
+        *(line for group in range(_GROUPS) for line in _group(lanes, group)),
+        *(line for lane in every for line in _add_state(lane)),
+        "%next = add i64 %block, 1",
+        "%done = icmp eq i64 %next, %blocks",
+        "br i1 %done, label %exit, label %loop",
+        "exit:",
+        *(line for lane in every for line in _end_state(lane)),
+        *(line for lane in every for line in _store_state(lane)),
+        "ret void",
+        "}",
+    ]
+
+
+def _load_state(lane: int) -> list[str]:
+    return [
+        f"%half{lane} = getelementptr i8, ptr %state{lane}, i64 16",
+        f"%a{lane} = load {_VECTOR}, ptr %state{lane}, align 1",
+        f"%c{lane} = load {_VECTOR}, ptr %half{lane}, align 1",
+    ]
+
+
+def _carry_state(lane: int) -> list[str]:
+    return [
+        f"%{half}{lane}_0 = phi {_VECTOR} [%{half}{lane}, %entry], [%{half}{lane}_new, %loop]"
+        for half in "ac"
+    ]
+
+
+def _add_state(lane: int) -> list[str]:
+    return [
+        f"%{half}{lane}_new = add {_VECTOR} %{half}{lane}_0, %{half}{lane}_{_GROUPS}"
+        for half in "ac"
+    ]
+
+
+def _end_state(lane: int) -> list[str]:
+    return [
+        f"%{half}{lane}_end = phi {_VECTOR} [%{half}{lane}, %entry], [%{half}{lane}_new, %loop]"
+        for half in "ac"
+    ]
+
+
+def _store_state(lane: int) -> list[str]:
+    return [
+        f"store {_VECTOR} %a{lane}_end, ptr %state{lane}, align 1",
+        f"store {_VECTOR} %c{lane}_end, ptr %half{lane}, align 1",
+    ]
+
+
+def _group(lanes: int, group: int) -> list[str]:
+    words = _read_words if group < 4 else _make_words
+    return [
+        *(line for lane in range(lanes) for line in words(lane, group)),
+        *(line for lane in range(lanes) for line in _rounds(lane, group)),
+    ]
+
+
+def _read_words(lane: int, group: int) -> list[str]:
+    """Four words of the block, which has them with the high byte first."""
+    name = f"{lane}_{group}"
+    return [
+        f"%at{name} = getelementptr i8, ptr %data{lane}, i64 %offset",
+        f"%from{name} = getelementptr i8, ptr %at{name}, i64 {16 * group}",
+        f"%raw{name} = load <16 x i8>, ptr %from{name}, align 1",
+        f"%b{name} = shufflevector <16 x i8> %raw{name}, <16 x i8> poison, <16 x i32> <{_SWAPPED}>",
+        f"%w{name} = bitcast <16 x i8> %b{name} to {_VECTOR}",
+    ]
+
+
+def _make_words(lane: int, group: int) -> list[str]:
+    """Four words, made of the sixteen before them."""
+    name = f"{lane}_{group}"
+    fourth, third, second, last = (f"{_VECTOR} %w{lane}_{group - back}" for back in (4, 3, 2, 1))
+    return [
+        f"%x{name} = call {_VECTOR} @llvm.x86.sha256msg1({fourth}, {third})",
+        f"%y{name} = shufflevector {second}, {last}, {_VECTOR} <i32 1, i32 2, i32 3, i32 4>",
+        f"%z{name} = add {_VECTOR} %x{name}, %y{name}",
+        f"%w{name} = call {_VECTOR} @llvm.x86.sha256msg2({_VECTOR} %z{name}, {last})",
+    ]
+
+
+def _rounds(lane: int, group: int) -> list[str]:
+    """Four rounds: two make the new c, two the new a."""
+    name, new = f"{lane}_{group}", f"{lane}_{group + 1}"
+    constants = ", ".join(f"i32 {value}" for value in _CONSTANTS[4 * group : 4 * group + 4])
+    a, c, new_c = (f"{_VECTOR} %{half}" for half in (f"a{name}", f"c{name}", f"c{new}"))
+    low, high = f"{_VECTOR} %low{name}", f"{_VECTOR} %high{name}"
+    return [
+        f"%low{name} = add {_VECTOR} %w{name}, <{constants}>",
+        f"%c{new} = call {_VECTOR} @llvm.x86.sha256rnds2({c}, {a}, {low})",
+        f"%high{name} = shufflevector {low}, {_VECTOR} poison, {_VECTOR} {_HIGH}",
+        f"%a{new} = call {_VECTOR} @llvm.x86.sha256rnds2({a}, {new_c}, {high})",
+    ]
