@@ -28,7 +28,7 @@ from bcn.engine.spark import Engine, SparkSettings
 from bcn.repository.repository import Scope
 from bcn.storage.protocol import StorageSpec
 from bench.peers import find_restic, run_cp, run_restic
-from bench.table import CACHE, CATALOG, BenchTable, make_table
+from bench.table import CACHE, CATALOG, BenchTable, make_table, scratch
 
 TURNS = 5
 _MANY_FILES = 1_000
@@ -68,7 +68,7 @@ def warm_engine() -> Iterator[Engine]:
     """Spark, up and used once by its workers."""
     engine = Engine(SparkSettings())
     try:
-        with _targets() as folder:
+        with scratch("targets-") as folder:
             back_up(engine, make_table(_WARM_UP), folder / "warm-up")
         yield engine
     finally:
@@ -82,7 +82,7 @@ def measure(engine: Engine, case: Case, turns: int) -> dict[str, Any]:
     runners = _runners(engine, table)
     phases: list[dict[str, float]] = []
     seconds: dict[str, list[float]] = {name: [] for name in runners}
-    with _targets() as folder:
+    with scratch("targets-") as folder:
         for turn in range(turns):
             for name, run in runners.items():
                 target = folder / f"{name}-{turn}"
@@ -136,13 +136,6 @@ def _result(
         "holds": {peer: ratio >= case.bounds[peer] for peer, ratio in ratios.items()},
         "phases": {name: statistics.median(found[name] for found in phases) for name in phases[0]},
     }
-
-
-@contextmanager
-def _targets() -> Iterator[Path]:
-    """A folder for targets, on the disk of the sources."""
-    with tempfile.TemporaryDirectory(prefix="targets-", dir=CACHE) as folder:
-        yield Path(folder)
 
 
 def _fetch_memory(folder: Path, size_bytes: int) -> None:

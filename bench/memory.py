@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.command import start_backup, write_settings
-from bench.table import CACHE, BenchTable, Content, make_table
+from bench.table import BenchTable, Content, make_table, scratch
 
 FILES = 1_000_000
 BOUND_BYTES = 1_500_000_000
@@ -93,9 +92,9 @@ def _watch(process: subprocess.Popen[str]) -> list[Sample]:
 def run(files: int = FILES) -> dict[str, Any]:
     """Back a table of so many files up, and say what that took."""
     table = make_table(BenchTable(files, _FILE_BYTES, Content.SPARSE))
-    with tempfile.TemporaryDirectory(prefix="memory-", dir=CACHE) as folder:
+    with scratch("memory-") as folder:
         started = time.perf_counter()
-        process = start_backup(write_settings(Path(folder), table))
+        process = start_backup(write_settings(folder, table))
         samples = _watch(process)
         seconds = time.perf_counter() - started
         output, errors = process.communicate()

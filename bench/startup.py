@@ -6,13 +6,11 @@ import argparse
 import json
 import statistics
 import subprocess
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 from bench.command import BCN, bcn, start_backup, write_settings
-from bench.table import CACHE, BenchTable, make_table
+from bench.table import BenchTable, make_table, scratch
 
 BOUND_SECONDS = 0.5
 TURNS = 9
@@ -28,8 +26,8 @@ def _seconds(command: list[str]) -> float:
 def run(turns: int = TURNS) -> dict[str, Any]:
     """Seconds of each command, turn by turn, in a repository with two PITs."""
     table = make_table(_TABLE)
-    with tempfile.TemporaryDirectory(prefix="startup-", dir=CACHE) as folder:
-        settings = write_settings(Path(folder), table)
+    with scratch("startup-") as folder:
+        settings = write_settings(folder, table)
         for _ in range(2):
             _, errors = (process := start_backup(settings)).communicate()
             if process.returncode != 0:

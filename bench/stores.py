@@ -33,7 +33,7 @@ from bcn.stack.minio import start_minio
 from bcn.stack.process import Server
 from bcn.storage.protocol import StorageSpec
 from bench.backup import warm_engine
-from bench.table import CACHE, CATALOG, BenchTable, make_table
+from bench.table import CATALOG, BenchTable, make_table, scratch
 
 TURNS = 3
 BOUND = 0.8
@@ -80,8 +80,7 @@ class Store:
 @contextmanager
 def _stores() -> Iterator[tuple[Store, Store]]:
     with ExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="stores-", dir=CACHE))
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder = stack.enter_context(scratch("stores-"))
         stores = []
         for name in ("first", "second"):
             server = start_minio(folder / name, _KEY, _SECRET)
@@ -205,13 +204,13 @@ def _measure(
 def run(turns: int = TURNS) -> list[dict[str, Any]]:
     """Results of all tables, both ways."""
     results = []
-    with warm_engine() as engine, tempfile.TemporaryDirectory(dir=CACHE) as folder:
+    with warm_engine() as engine, scratch("between-") as folder:
         for name, table in zip(_NAMES, TABLES, strict=True):
             make_table(table)
             with _stores() as (first, second):
                 first.s5cmd("cp", f"{table.warehouse}/", f"s3://{_SOURCE}/")
                 for way, stores in (("two", (first, second)), ("one", (first, first))):
-                    result = _measure(engine, table, stores, Path(folder), turns)
+                    result = _measure(engine, table, stores, folder, turns)
                     results.append({"name": f"{name}, {_WAYS[way]}", **result})
                     _tell(results[-1])
     return results

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -30,6 +32,16 @@ _SNAPSHOT_ID = 6_000_000_000_000_000_001
 _FILES_A_FOLDER = 1_000
 _ENTRIES_A_MANIFEST = 5_000
 _ROWS_A_FILE = 1_000
+
+
+@contextmanager
+def scratch(prefix: str) -> Iterator[Path]:
+    """A new folder on the disk of the tables; gone afterwards."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(
+        prefix=prefix, dir=CACHE, ignore_cleanup_errors=True
+    ) as folder:
+        yield Path(folder)
 
 
 class Content(Enum):
