@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +37,13 @@ def expected(data: bytes | bytearray) -> bytes:
 
 def test_the_loops_are_compiled_where_the_cpu_has_the_instructions() -> None:
     assert (sha256.load() is not None) == HAS_INSTRUCTIONS
+
+
+def test_the_loops_have_no_instruction_of_avx() -> None:
+    if sha256.load() is not None:
+        code = sha256._machine().emit_assembly(llvm.parse_assembly(sha256._source()))
+        assert re.findall(r"^\tsha256rnds2\b", code, re.MULTILINE)
+        assert re.findall(r"^\tv.*", code, re.MULTILINE) == []
 
 
 def test_no_blocks_change_nothing() -> None:

@@ -97,6 +97,14 @@ MUTANTS = (
         _DIGEST,
     ),
     Mutant(
+        "digest-avx",
+        "the loops for SHA are compiled without AVX, which does not go with them",
+        "engine/sha256.py",
+        'features="+sha,+sse4.1"',
+        'features="+sha,+avx"',
+        _DIGEST,
+    ),
+    Mutant(
         "digest-checked",
         "loops that give other results than OpenSSL are not used",
         "engine/sha256.py",
