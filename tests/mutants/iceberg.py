@@ -225,6 +225,14 @@ MANIFESTS = (
         "    if False:\n",
         (_MOVES + "test_a_path_of_no_root_is_named_even_on_a_tombstone",),
     ),
+    Mutant(
+        "inflate-large-blocks",
+        "a block that is larger than most is unpacked too",
+        "iceberg/codec.py",
+        "with suppress(deflate.DeflateError):",
+        "with suppress(KeyError):",
+        ("tests/iceberg/test_codec.py",),
+    ),
 )
 
 METADATA = (
