@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -161,6 +162,7 @@ def main() -> None:
         action="append",
     )
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # ends servers, deletes folders
     parts: dict[str, tuple[Callable[[], Any], Callable[[Any], Iterator[Row]]]] = {
         "walker": (run_walker, walker_rows),
         "startup": (startup.run, startup_rows),
