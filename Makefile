@@ -40,8 +40,8 @@ test: install servers lint types      ## every test that is not slow
 test-all: install servers lint types  ## the slow ones too
 	$(PYTEST)
 
-unit: install servers         ## the fast part: no Spark
-	$(PYTEST) -m "not spark and not slow"
+unit: install                 ## the fast part: no Spark, no server
+	$(PYTEST) -m "not spark and not server and not slow"
 
 lint: install
 	$(BIN)/ruff check

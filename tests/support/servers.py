@@ -86,6 +86,25 @@ class S3Server:
         return name
 
 
+# Fixtures here, and what tests of all kinds of catalogs call theirs.
+_SERVERS = frozenset(
+    (
+        *("seaweed", "rclone", "minio", "gcs", "azurite", "glue_server", "postgres", "rest_server"),
+        *("nessie", "hive_server", "hive_s3", "hadoop-on-minio", "rest", "glue", "hive"),
+    )
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs a server, by a fixture or by a parameter that asks for one."""
+    for item in items:
+        call = getattr(item, "callspec", None)
+        asked = {str(value) for value in call.params.values()} if call else set()
+        if _SERVERS & (asked | set(getattr(item, "fixturenames", ()))):
+            item.add_marker(pytest.mark.server)
+
+
 @contextmanager
 def server_folder() -> Iterator[Path]:
     """A folder for one server's files, gone with it."""
