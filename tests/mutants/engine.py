@@ -116,7 +116,7 @@ MUTANTS = (
         "digest-instructions",
         "a CPU without the instructions is not asked for them",
         "engine/sha256.py",
-        '    if not features.get("sha"):\n        return None\n',
+        '    if not llvm.get_host_cpu_features().get("sha"):\n        return None\n',
         "",
         _DIGEST,
     ),
