@@ -68,16 +68,16 @@ def warm_engine() -> Iterator[Engine]:
     """Spark, up and used once by its workers."""
     engine = Engine(SparkSettings())
     try:
-        warm(engine)
+        with scratch("targets-") as folder:
+            warm(engine, folder)
         yield engine
     finally:
         engine.stop()
 
 
-def warm(engine: Engine) -> None:
+def warm(engine: Engine, folder: Path) -> None:
     """Have the workers up: Spark ends those that had nothing to do for a minute."""
-    with scratch("targets-") as folder:
-        back_up(engine, make_table(_WARM_UP), folder / "warm-up")
+    back_up(engine, make_table(_WARM_UP), Path(tempfile.mkdtemp(dir=folder)) / "warm-up")
 
 
 def measure(engine: Engine, case: Case, turns: int) -> dict[str, Any]:

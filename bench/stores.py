@@ -183,7 +183,7 @@ def _measure(
             "s5cmd": lambda stem=stem: _run_s5cmd(source, target, f"s5cmd-{stem}", folder),
         }
         _settle(folder)
-        warm(engine)
+        warm(engine, folder)
         phases.append(_run_bcn(engine, catalog, table, spec))
         seconds["bcn"].append(phases[-1]["total"])
         for name, run in runners.items():

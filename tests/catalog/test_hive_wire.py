@@ -26,6 +26,8 @@ from tests.support.hive import HiveServer
 from tests.support.rigs import write_metadata
 from tests.support.servers import server_folder
 
+pytestmark = pytest.mark.server
+
 ORDERS = TableId(("sales",), "orders")
 LIMIT_SECONDS = 15
 

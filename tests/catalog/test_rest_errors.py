@@ -27,6 +27,8 @@ from tests.support.front import Front, make_certificate, open_front
 from tests.support.rest import RestServer
 from tests.support.rest_desk import SECRET, add, catalog_at, failure
 
+pytestmark = pytest.mark.server
+
 ORDERS = TableId(("sales",), "orders")
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -33,6 +33,8 @@ from bcn.stack.up import UpReport, choose_ports, write_files
 from bcn.telemetry.progress import Silent
 from tests.cli.pages import differences, examples
 
+pytestmark = pytest.mark.server
+
 BCN = Path(sys.executable).with_name("bcn")
 
 

@@ -36,6 +36,8 @@ from tests.support.shapes.synthetic import SyntheticTable, write_synthetic
 from tests.support.small import InProcess
 from tests.support.toml import write_settings
 
+pytestmark = pytest.mark.server
+
 FILES, FILE_BYTES = 120, 50_000
 CHANGE_AT = 90  # of all these files; some are under way then
 TOTAL = FILES * FILE_BYTES

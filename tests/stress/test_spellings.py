@@ -19,6 +19,8 @@ from tests.support.hive import HiveServer
 from tests.support.servers import ACCESS_KEY, SECRET_KEY, S3Server, server_folder
 from tests.support.toml import write_settings
 
+pytestmark = pytest.mark.server
+
 DOMAIN = "lake.test"
 PLAIN, DOTS = "plain", "with.dots.in"
 

@@ -15,6 +15,8 @@ from tests.support.proxy import SLOW_DOWN, Proxy, Refuse, Request, open_proxy
 from tests.support.s3 import mirrored
 from tests.support.servers import ACCESS_KEY, SECRET_KEY, S3Server, server_folder
 
+pytestmark = pytest.mark.server
+
 
 def through(server: S3Server, proxy: Proxy) -> dict[str, str]:
     return {**server.properties, "s3.endpoint": proxy.endpoint}
