@@ -40,8 +40,8 @@ test: install servers lint types      ## every test that is not slow
 test-all: install servers lint types  ## the slow ones too
 	$(PYTEST)
 
-unit: install                 ## the fast part: no Spark, no server
-	$(PYTEST) -m "not spark and not server and not slow"
+unit: install                 ## the fast part: no Spark, no server, on all cores
+	$(PYTEST) -n auto -m "not spark and not server and not long and not slow"
 
 lint: install
 	$(BIN)/ruff check

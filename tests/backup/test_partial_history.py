@@ -13,6 +13,8 @@ from bcn.iceberg.history import ALL_HISTORY, History
 from bcn.maintenance.verify import VerifyRequest, run_verify
 from tests.support.small import SmallPlace, SmallTable, open_small
 
+pytestmark = pytest.mark.long
+
 CURRENT = History(count=1)
 
 

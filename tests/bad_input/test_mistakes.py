@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.command import Answer, Desk
 
+pytestmark = pytest.mark.long
+
 
 def check(answer: Answer, code: int, error: str) -> None:
     assert (answer.code, answer.error) == (code, error), answer.stderr

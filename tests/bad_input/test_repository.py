@@ -15,6 +15,8 @@ from bcn.storage.protocol import StorageSpec
 from tests.support.command import Desk
 from tests.support.small import InProcess
 
+pytestmark = pytest.mark.long
+
 
 def edit(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     document = json.loads(path.read_text())

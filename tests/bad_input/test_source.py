@@ -16,6 +16,8 @@ from bcn.repository.repository import Scope
 from tests.support.command import Desk, Source, open_desk
 from tests.support.small import InProcess
 
+pytestmark = pytest.mark.long
+
 
 def check_failed(desk: Desk, error: str) -> str:
     """Alone, a damaged table fails the command and publishes nothing. What people are told."""

@@ -14,6 +14,8 @@ from tests.changes.places import World, append, open_world
 from tests.cli.made import Folder
 from tests.cli.pages import differences, examples
 
+pytestmark = pytest.mark.long
+
 
 def evolve(document: dict[str, Any]) -> None:
     append(document)

@@ -193,6 +193,7 @@ def test_lists_fit_a_terminal_where_names_allow(folder: Folder) -> None:
 # verifications
 
 
+@pytest.mark.long
 def test_what_was_verified_is_noted_and_shown(lively: World, folder: Folder) -> None:
     lively.add("t")
     first, second = lively.backup(), lively.backup()
@@ -213,6 +214,7 @@ def test_what_was_verified_is_noted_and_shown(lively: World, folder: Folder) -> 
     assert (code, report["recorded"]) == (0, True)
 
 
+@pytest.mark.long
 def test_a_verification_that_found_damage_is_noted_for_those_it_hurts(
     lively: World, folder: Folder
 ) -> None:
@@ -230,6 +232,7 @@ def test_a_verification_that_found_damage_is_noted_for_those_it_hurts(
     assert "l2 DAMAGED" in folder.invoke("list").stdout
 
 
+@pytest.mark.long
 def test_a_part_of_a_point_in_time_that_was_verified_is_not_noted(
     lively: World, folder: Folder
 ) -> None:
@@ -240,6 +243,7 @@ def test_a_part_of_a_point_in_time_that_was_verified_is_not_noted(
     assert not (folder.location / "verifications").exists()
 
 
+@pytest.mark.long
 def test_a_repository_that_is_read_only_is_verified_without_a_note(
     lively: World, folder: Folder
 ) -> None:

@@ -17,6 +17,8 @@ from bcn.model import PitId
 from bcn.repository.lease import LeaseSettings, Lessor
 from tests.cli.made import PITS, START, Folder, clean_environment, damage
 
+pytestmark = pytest.mark.long
+
 HEAVY = {"pyspark", "pyarrow", "numpy", "numba", "sqlalchemy", "pyiceberg", "rich", "fastavro"}
 
 

@@ -22,6 +22,8 @@ from tests.support.command import Desk, Source, open_desk
 from tests.support.compare import unreferenced_files
 from tests.support.small import InProcess
 
+pytestmark = pytest.mark.long
+
 EXPECTED = {"t": 13, "u": 9, "v": 5}
 SHORT = LeaseSettings(ttl_seconds=0.02)  # a killed run is this very process, so it looks alive
 

@@ -15,6 +15,8 @@ from tests.support.product import sql_settings
 from tests.support.shop import add_view, drop, registered, shop, uuid_of
 from tests.support.small import SOURCE, SmallPlace, open_small
 
+pytestmark = pytest.mark.long
+
 EXPECTED = ["hr.people", "hr.tmp_1", "sales.gone", "sales.items", "sales.large", "sales.orders"]
 
 

@@ -12,6 +12,8 @@ from bcn.repository.repository import Scope
 from tests.support.command import Answer, Desk, SmallDisk, Source, open_desk, small_disk
 from tests.support.small import InProcess
 
+pytestmark = pytest.mark.long
+
 MIB = 1 << 20
 
 # Each changes the disk, in the bcn process itself, right before a step of the backup.

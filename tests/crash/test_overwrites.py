@@ -14,6 +14,8 @@ from tests.support.compare import compare_tables
 from tests.support.product import digest_tree, sql_settings
 from tests.support.small import SmallPlace, SmallTable, open_small
 
+pytestmark = pytest.mark.long
+
 NAMES = ("a", "b")
 
 

@@ -24,6 +24,8 @@ from tests.support.command import (
     wait_until,
 )
 
+pytestmark = pytest.mark.long
+
 BACKUP = ("backup", "--limit-rate", "8M")
 LARGE = 24 << 20
 

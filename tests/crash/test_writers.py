@@ -14,6 +14,8 @@ from bcn.repository.lease import find_held_lease
 from tests.support.command import Desk, answer_of, open_desk, session_members, started, wait_until
 from tests.support.small import InProcess
 
+pytestmark = pytest.mark.long
+
 # The process stops itself where it says, as a machine that is suspended would.
 PAUSE_BEFORE_CHECK = """
 import os, signal

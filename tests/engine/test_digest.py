@@ -92,6 +92,7 @@ def _threads_in_turmoil() -> Iterator[None]:
     sys.setswitchinterval(interval)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_threads_in_turmoil")
 @pytest.mark.parametrize("is_settled", [False, True], ids=["left", "settled"])
 def test_threads_that_take_each_other_along_get_their_digests(is_settled: bool) -> None:

@@ -109,6 +109,7 @@ def files(draw):
     return sized, draw(st.lists(values(sized), max_size=4))
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(files(), st.sampled_from(CODECS), st.sampled_from([1, 16000]))
 def test_every_field_of_any_schema_lies_where_fastavro_puts_it(file, codec, sync_interval):

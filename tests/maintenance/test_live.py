@@ -78,6 +78,7 @@ def save_version(life: Life, number: int, layers: Sequence[Layer]) -> ObjectReco
     return ObjectRecord("x", "table", TABLE, "X", ref, "/m", "1", "0" * 64, 1, 1, 1)
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(LAYERS, st.booleans(), st.booleans()), min_size=1, max_size=6),

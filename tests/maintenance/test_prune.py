@@ -94,6 +94,7 @@ def test_a_file_that_an_older_pit_needs_stays_though_the_newest_does_not(desk: D
     check_whole(desk)
 
 
+@pytest.mark.long
 def test_a_killed_backup_leaves_files_that_prune_names_and_deletes(desk: Desk) -> None:
     desk.add_table("late", snapshots=2)
     with watched(Steps()) as steps:
@@ -298,6 +299,7 @@ def test_newer_and_read_only_and_missing_repositories_are_refused(desk: Desk) ->
 # the command
 
 
+@pytest.mark.long
 def test_the_command_lists_then_deletes(desk: Desk) -> None:
     orphan(desk, size=2048)
     planned = desk.run("prune", "--dry-run")

@@ -49,6 +49,8 @@ from tests.support.command import (
 )
 from tests.support.small import InProcess
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:

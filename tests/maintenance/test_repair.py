@@ -220,6 +220,7 @@ def test_repair_waits_for_a_writer(desk: Desk) -> None:
 # ends between any two steps
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", Fault, ids=[fault.value for fault in Fault])
 def test_a_repair_that_ends_between_any_two_steps_is_made_whole_by_the_next(
     desk: Desk, fault: Fault, tmp_path: Path
@@ -266,6 +267,7 @@ def comparable(desk: Desk) -> dict[str, bytes]:
 # the command
 
 
+@pytest.mark.long
 def test_the_command_says_what_it_did_and_ends_with_13_when_something_is_lost(desk: Desk) -> None:
     (desk.location / "catalogs/prod/pits.jsonl").unlink()
     answer = desk.run("repair")

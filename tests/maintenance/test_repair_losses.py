@@ -99,6 +99,7 @@ def test_a_pit_that_vanished_is_told_once(desk: Desk) -> None:
     assert (second.changes, second.losses) == ((), ())
 
 
+@pytest.mark.long
 def test_an_older_pit_restores_though_a_newer_one_is_damaged(desk: Desk) -> None:
     first = PitId(desk.pits()[0])
     path = pit_path(desk, -1)
@@ -117,6 +118,7 @@ def test_an_older_pit_restores_though_a_newer_one_is_damaged(desk: Desk) -> None
 # setting a damaged PIT aside
 
 
+@pytest.mark.long
 def test_a_backup_after_a_damaged_newest_pit_says_how_to_go_on_and_then_does(desk: Desk) -> None:
     pits, path = desk.pits(), pit_path(desk, -1)
     cut(path)

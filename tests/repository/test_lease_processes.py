@@ -21,6 +21,8 @@ from bcn.repository.lease import LeaseSettings, Lessor, find_held_lease, highest
 from bcn.repository.owner import process_state
 from bcn.storage.local import LocalStorage
 
+pytestmark = pytest.mark.long
+
 PIT = PitId("20260102T030405.000006Z")
 LATER = PitId("20260102T030405.000007Z")
 KEY, LATER_KEY = layout.pit_key("prod", PIT), layout.pit_key("prod", LATER)

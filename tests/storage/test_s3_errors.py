@@ -19,6 +19,8 @@ from bcn.storage.protocol import Storage, StorageSpec
 from tests.support.proxy import Request, open_proxy, write_certificates
 from tests.support.servers import ACCESS_KEY, SECRET_KEY, S3Server, server_folder
 
+pytestmark = pytest.mark.server
+
 WRONG_SECRET = "not-the-secret"
 
 
