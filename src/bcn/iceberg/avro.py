@@ -29,6 +29,12 @@ _SYNC_SIZE = 16
 _DEEPEST_VALUE = 512  # arrays in arrays, records that hold themselves
 _MOST_TEXT = 2**31 - 1  # what Arrow's string columns can hold
 
+# A file in work takes several times its size. glibc hands freed memory back, to be fetched page by
+# page for the next file (a third of the time), until it has seen a large block freed: from then on
+# it keeps twice as much as that. This one has no pages yet, and is freed at once.
+_KEPT_BYTES = 16 << 20
+np.empty(_KEPT_BYTES, np.uint8)
+
 
 @dataclass(frozen=True)
 class Container:
