@@ -37,6 +37,17 @@ def test_data_keys_are_injective(first: str, second: str, one: int, two: int) ->
     assert same == ((one, first) == (two, second))
 
 
+@given(
+    st.lists(
+        st.sampled_from(["a", "B", "0", ".", "/", "=", "-", "_", "%", " ", "é", "\n", "x" * 199]),
+        max_size=8,
+    )
+)
+def test_paths_that_are_keys_as_they_are_go_by_the_same_rule(parts: list[str]) -> None:
+    path = "".join(parts)
+    assert layout._PLAIN.fullmatch(path) is None or layout._segments(path) == path
+
+
 @given(paths)
 def test_data_keys_never_leave_their_prefix(path: str) -> None:
     key = layout.data_key("id", 3, path)

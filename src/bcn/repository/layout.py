@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 
 from bcn.model import PitId, TableId, join_names
 
@@ -20,6 +21,9 @@ _MAX_SEGMENT_BYTES = 200
 _MAX_KEY_BYTES = 900
 _UNSAFE = re.compile(rb"[^A-Za-z0-9._=-]|\A\.")
 _UNSAFE_OR_DOT = re.compile(rb"[^A-Za-z0-9_=-]")
+# Most paths of files are keys as they are, and each of them needs one.
+_PLAIN_SEGMENT = r"[A-Za-z0-9_=-][A-Za-z0-9._=-]{0,199}"
+_PLAIN = re.compile(rf"{_PLAIN_SEGMENT}(?:/{_PLAIN_SEGMENT})*")
 
 
 def _hashed(name: str) -> str:
@@ -35,6 +39,10 @@ def _segment(name: str, unsafe: re.Pattern[bytes]) -> str:
         return _hashed(name)
     escaped = unsafe.sub(lambda match: b"%%%02X" % match[0][0], _utf8(name)).decode()
     return escaped if len(escaped) <= _MAX_SEGMENT_BYTES else _hashed(name)
+
+
+def _segments(path: str) -> str:
+    return "/".join(_segment(part, _UNSAFE) for part in path.split("/"))
 
 
 def name_segment(name: str) -> str:
@@ -60,6 +68,7 @@ def named_id(kind: str, catalog: str, table: TableId, location: str) -> str:
     return "n-" + digest.hexdigest()[:16]
 
 
+@lru_cache
 def data_prefix(object_id: str) -> str:
     """Where all files of an object are stored."""
     return f"{DATA_PREFIX}{_segment(object_id, _UNSAFE)}/"
@@ -68,7 +77,8 @@ def data_prefix(object_id: str) -> str:
 def data_key(object_id: str, root_id: int, path: str) -> str:
     """Where a file of an object is stored, unless that key is taken by other bytes."""
     prefix = f"{data_prefix(object_id)}r{root_id}/"
-    key = prefix + "/".join(_segment(part, _UNSAFE) for part in path.split("/"))
+    is_plain = _PLAIN.fullmatch(path) is not None
+    key = prefix + (path if is_plain else _segments(path))
     return key if len(key) <= _MAX_KEY_BYTES else prefix + _hashed(path)
 
 

@@ -331,7 +331,7 @@ class _LocalWriter:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._folder = os.path.dirname(path)
+        self._folder = path.rpartition("/")[0] or "/"
         self._temporary: str | None = None
         self._direct = True
         with _translated(path, "write"):
