@@ -31,7 +31,7 @@ from bench.peers import find_restic, run_cp, run_restic
 from bench.table import CACHE, CATALOG, BenchTable, make_table, scratch
 
 TURNS = 5
-_MANY_FILES = 1_000
+MANY_FILES = 1_000
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def measure(engine: Engine, case: Case, turns: int) -> dict[str, Any]:
                 _fetch_memory(folder, table.size_bytes * 5 // 4)
                 found = run(target)
                 _leave_cache(target)
-                if table.files < _MANY_FILES:
+                if table.files < MANY_FILES:
                     shutil.rmtree(target)
                 if isinstance(found, dict):
                     phases.append(found)

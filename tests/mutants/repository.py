@@ -113,6 +113,16 @@ DOCUMENTS = (
             "tests/repository/test_layout.py::test_names_that_no_segment_can_spell_are_hashed",
         ),
     ),
+    Mutant(
+        "keys-as-they-are",
+        "only paths without anything to escape are keys as they are",
+        "repository/layout.py",
+        '_PLAIN_SEGMENT = r"[A-Za-z0-9_=-]',
+        '_PLAIN_SEGMENT = r"[A-Za-z0-9._=-]',
+        (
+            "tests/repository/test_layout.py::test_paths_without_escapes_go_by_the_same_rule",
+        ),
+    ),
 )
 
 LEASES = (

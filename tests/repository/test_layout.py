@@ -43,7 +43,7 @@ def test_data_keys_are_injective(first: str, second: str, one: int, two: int) ->
         max_size=8,
     )
 )
-def test_paths_that_are_keys_as_they_are_go_by_the_same_rule(parts: list[str]) -> None:
+def test_paths_without_escapes_go_by_the_same_rule(parts: list[str]) -> None:
     path = "".join(parts)
     assert layout._PLAIN.fullmatch(path) is None or layout._segments(path) == path
 
