@@ -119,9 +119,7 @@ DOCUMENTS = (
         "repository/layout.py",
         '_PLAIN_SEGMENT = r"[A-Za-z0-9_=-]',
         '_PLAIN_SEGMENT = r"[A-Za-z0-9._=-]',
-        (
-            "tests/repository/test_layout.py::test_paths_without_escapes_go_by_the_same_rule",
-        ),
+        ("tests/repository/test_layout.py::test_paths_without_escapes_go_by_the_same_rule",),
     ),
 )
 
