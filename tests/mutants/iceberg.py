@@ -226,6 +226,14 @@ MANIFESTS = (
         (_MOVES + "test_a_path_of_no_root_is_named_even_on_a_tombstone",),
     ),
     Mutant(
+        "kept-memory",
+        "memory of one file is kept for the next",
+        "iceberg/avro.py",
+        "np.empty(_KEPT_BYTES, np.uint8)\n",
+        "",
+        ("tests/iceberg/test_memory.py::test_a_second_manifest_needs_no_new_pages",),
+    ),
+    Mutant(
         "inflate-large-blocks",
         "a block that is larger than most is unpacked too",
         "iceberg/codec.py",
