@@ -2,8 +2,9 @@
 
 Servers are MinIO, each with its own folder of one disk. s5cmd speaks to one server at a time:
 between two it fetches everything to the disk and sends it from there. Every run has a target of its
-own, and all of them are gone with the servers. Spark is up, and its workers have just run a small
-backup, before each clock of ours starts.
+own; large ones are deleted after each turn, all others are gone with the servers. What MinIO still
+deletes then is paid by whoever runs next, and that is bcn. Spark is up, and its workers have just
+run a small backup, before each clock of ours starts.
 """
 
 from __future__ import annotations
