@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
+
+import pytest
 
 import bcn
 
@@ -18,6 +22,26 @@ def tracked() -> list[Path]:
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True
     ).stdout
     return [ROOT / name for name in listed.split("\0") if name]
+
+
+@pytest.mark.long
+def test_another_process_at_another_time_collects_tests_of_the_same_names(
+    request: pytest.FixtureRequest,
+) -> None:
+    """Else two workers would refuse to run beside each other, some day."""
+    ours = [item.nodeid for item in request.session.items]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests"]
+    environment = {**os.environ, "PYTHONHASHSEED": "77"}
+    told = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, check=True, text=True
+    ).stdout
+    among = set(ours)
+    theirs = [name for name in told.splitlines() if name in among]
+    assert sorted(theirs, key=_file) == sorted(ours, key=_file)  # in this order within a file
+
+
+def _file(name: str) -> str:
+    return name.partition("::")[0]
 
 
 def test_no_source_file_is_longer_than_a_reader_can_hold() -> None:

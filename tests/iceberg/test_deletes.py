@@ -268,7 +268,7 @@ TAIL = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 PATHS = st.tuples(st.sampled_from(["/a", "/b", "/b/c"]), TAIL).map("/".join)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(["parquet", "orc", "avro"]),
     st.sets(st.tuples(PATHS, st.integers(0, 2**62)), max_size=12),

@@ -103,7 +103,7 @@ def test_roots_match_at_slashes_only_and_the_longest_first():
     ]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.text("ab/", max_size=4).map(lambda text: "/r" + text.rstrip("/")), max_size=5),
     st.lists(st.text("ab/\u00e9", max_size=6).map(lambda text: "/r" + text), max_size=6),

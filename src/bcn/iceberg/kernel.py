@@ -8,18 +8,14 @@ wherever they could overflow.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from bcn.compiled import kernel, step
 
 Bytes = NDArray[np.uint8]
 Longs = NDArray[np.int64]
 Long = int | np.int64
-_Loop = TypeVar("_Loop", bound=Callable[..., Any])
 
 TRUNCATED, BAD_VARINT, BAD_LENGTH, BAD_COUNT, BAD_BRANCH, TOO_DEEP, TRAILING, BAD_SYNC = range(
     -1, -9, -1
@@ -43,34 +39,6 @@ TAKE_VARINT, TAKE_BYTES, OPEN_SPAN, CLOSE_SPAN = 6, 7, 8, 9
 UNION, JUMP, ENTER_ARRAY, NEXT_ITEM, CALL, RETURN, END = 10, 11, 12, 13, 14, 15, 16
 
 _LOWEST = -(2**63)
-
-
-# Arrays belong to the Python caller and no loop makes one, so references are not counted (`_nrt`):
-# counting takes half the time. A numba without that option, or without a folder to cache in, still
-# compiles.
-_WAYS: tuple[dict[str, bool], ...] = (
-    {"cache": True, "_nrt": False},
-    {"cache": True},
-    {"_nrt": False},
-)
-_njit: Any = njit  # its types leave options out
-
-
-def kernel(function: _Loop) -> _Loop:
-    """Compile a loop, cached in the first folder numba can write to: NUMBA_CACHE_DIR, beside the
-    source, the user's cache.
-    """
-    for way in _WAYS:
-        with contextlib.suppress(RuntimeError, KeyError):  # no folder, no such option
-            return cast("_Loop", _njit(nogil=True, **way)(function))
-    return cast("_Loop", _njit(nogil=True)(function))
-
-
-def step(function: _Loop) -> _Loop:
-    """A part of a loop, compiled into each loop that has it."""
-    with contextlib.suppress(KeyError):
-        return cast("_Loop", _njit(nogil=True, forceinline=True, _nrt=False)(function))
-    return cast("_Loop", _njit(nogil=True, forceinline=True)(function))
 
 
 @step

@@ -6,7 +6,8 @@ is shared with kernel.py: numba's cache on disk looks at the file of the outermo
 
 from __future__ import annotations
 
-from bcn.iceberg.kernel import Bytes, Long, Longs, kernel, step
+from bcn.compiled import kernel, step
+from bcn.iceberg.kernel import Bytes, Long, Longs
 
 
 @step
