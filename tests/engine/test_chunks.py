@@ -61,7 +61,7 @@ def _files_of_tasks(files: int, slots: int, size_bytes: int = CHUNK_BYTES) -> li
 
 
 def test_tasks_of_large_files_hold_twice_as_many_as_go_at_once() -> None:
-    assert _files_of_tasks(32, 2) == [8, 8, 8, 8]
+    assert _files_of_tasks(48, 2) == [16, 16, 16]
     assert min(_files_of_tasks(1_000, 3)[:-1]) == 2 * LARGE_IN_FLIGHT
 
 
@@ -71,4 +71,4 @@ def test_few_large_files_are_shared_by_all_slots() -> None:
 
 
 def test_very_large_files_are_tasks_of_their_own() -> None:
-    assert _files_of_tasks(3, 1, 8 * CHUNK_BYTES) == [1, 1, 1]
+    assert _files_of_tasks(3, 1, 16 * CHUNK_BYTES) == [1, 1, 1]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import random
 import re
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import llvmlite.binding as llvm
 import pytest
@@ -15,16 +19,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bcn.engine import digest as digest_module
-from bcn.engine import sha256
+from bcn.engine import sha256, sha256_lanes
 from bcn.engine.digest import Digests
+from bcn.engine.sha256_lanes import LANES, NEEDED
 
 LARGE = 1 << 20
 HAS_INSTRUCTIONS = bool(llvm.get_host_cpu_features().get("sha"))
 
 
-@pytest.fixture(autouse=True)
-def _compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+HAS_LANES = HAS_INSTRUCTIONS and all(llvm.get_host_cpu_features().get(name) for name in NEEDED)
+
+
+@cache
+def kernel_of(lanes: int) -> sha256.Kernel | None:
+    """Loops that take so many streams at a time, whatever is quickest here."""
+    seconds = iter([2.0, 1.0] if lanes == LANES else [9.0, 1.0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sha256, "_quickest", lambda _: next(seconds))
+        return sha256.build()
+
+
+@pytest.fixture(autouse=True, params=[2, LANES], ids=["two", "eight"])
+def lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many streams are hashed at a time; two, where the CPU has no wide registers."""
     monkeypatch.setattr(digest_module, "_COMPILED_AFTER_BYTES", 0)
+    kernel = kernel_of(request.param)
+    monkeypatch.setattr(sha256, "load", lambda: kernel)
+    for loop in ("one", "two", "eight") if kernel else ():
+        monkeypatch.setattr(kernel, loop, getattr(kernel, loop))  # tests may change them
+    return kernel.lanes if kernel else 2
 
 
 def view(data: bytes) -> memoryview:
@@ -35,8 +58,57 @@ def expected(data: bytes | bytearray) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-def test_the_loops_are_compiled_where_the_cpu_has_the_instructions() -> None:
+def test_the_loops_are_compiled_where_the_cpu_has_the_instructions(
+    request: pytest.FixtureRequest, lanes: int
+) -> None:
     assert (sha256.load() is not None) == HAS_INSTRUCTIONS
+    assert lanes == (LANES if HAS_LANES and "eight" in request.node.name else 2)
+
+
+@pytest.mark.parametrize("count", range(LANES + 2))
+def test_whole_streams_of_any_lengths_have_their_digests(count: int) -> None:
+    kernel, chance = sha256.load(), random.Random(count)
+    if kernel is not None:
+        streams = [chance.randbytes(chance.randrange(3_000)) for _ in range(count)]
+        padded = [bytearray(data + sha256.padding(len(data))) for data in streams]
+        places = [
+            (ctypes.addressof(ctypes.c_char.from_buffer(data)), sha256.blocks_of(len(stream)))
+            for data, stream in zip(padded, streams, strict=True)
+        ]
+        assert [64 * blocks for _, blocks in places] == [len(data) for data in padded]
+        assert kernel.digests(places) == [expected(data) for data in streams]
+
+
+def test_wide_registers_do_not_slow_down_what_comes_after_them() -> None:
+    kernel = kernel_of(LANES)
+    if kernel is not None and kernel.eight is not None:
+        data = bytearray(1 << 16)
+        place = ctypes.addressof(ctypes.c_char.from_buffer(data))
+        pair = sha256.begin(), place, sha256.begin(), place, len(data) // 64
+        before = sha256._quickest(lambda: kernel.two(*pair))
+
+        def after() -> None:
+            kernel.two(*pair)
+
+        seconds = []
+        for _ in range(9):
+            kernel.digests([(place, 8)] * LANES)
+            started = time.perf_counter()
+            after()
+            seconds.append(time.perf_counter() - started)
+        assert min(seconds) < 4 * before  # mixed kinds of instructions: a hundred times
+
+
+@pytest.mark.parametrize(("by_eight", "fewest"), [(1.0, 2), (2.4, 5), (4.0, 8), (4.1, None)])
+def test_eight_at_a_time_are_taken_where_that_is_quicker(
+    by_eight: float, fewest: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter([by_eight, 1.0])
+    monkeypatch.setattr(sha256, "_quickest", lambda _: next(seconds))
+    kernel = sha256.build()
+    if HAS_LANES:
+        assert (kernel.lanes, kernel.eight is None) == ((8, False) if fewest else (2, True))
+        assert fewest is None or kernel.wide_from == fewest
 
 
 def test_the_loops_have_no_instruction_of_avx() -> None:
@@ -52,16 +124,18 @@ def test_no_blocks_change_nothing() -> None:
         first, second = sha256.begin(), sha256.begin()
         kernel.two(first, 0, second, 0, 0)
         kernel.one(first, 0, -1)
+        kernel.take([(first, 0)] * LANES, 0)
         assert bytes(first) == bytes(second) == bytes(sha256.begin())
 
 
 @given(
-    streams=st.lists(st.lists(st.binary(max_size=300), max_size=5), min_size=1, max_size=4),
+    sizes=st.lists(st.lists(st.integers(0, 300), max_size=5), min_size=1, max_size=LANES + 1),
     order=st.randoms(use_true_random=False),
 )
 def test_streams_in_any_pieces_and_any_order_have_their_digests(
-    streams: list[list[bytes]], order: random.Random
+    sizes: list[list[int]], order: random.Random
 ) -> None:
+    streams = [[order.randbytes(size) for size in of_one] for of_one in sizes]
     digests = Digests()
     begun = [digests.begin(LARGE) for _ in streams]
     turns = [number for number, pieces in enumerate(streams) for _ in pieces]
@@ -112,11 +186,13 @@ def test_threads_that_take_each_other_along_get_their_digests(is_settled: bool) 
             data += piece
         return digest.value() == expected(data)
 
-    with ThreadPoolExecutor(6) as threads:
+    with ThreadPoolExecutor(10) as threads:
         assert all(threads.map(hash_some, range(1_000)))
 
 
-def test_a_piece_is_left_until_another_stream_comes_along() -> None:
+def test_a_piece_is_left_until_another_stream_comes_along(lanes: int) -> None:
+    if lanes == LANES:
+        return  # the next test
     calls: list[str] = []
     digests = Digests()
     first, second = (digests.begin(LARGE) for _ in range(2))
@@ -133,28 +209,51 @@ def test_a_piece_is_left_until_another_stream_comes_along() -> None:
 
 def watch(calls: list[str]) -> None:
     kernel = sha256.load()
-    if kernel is None:
+    for name in ("one", "two", "eight") if kernel else ():
+        loop = getattr(kernel, name)
+
+        def call(*arguments: object, name: str = name, loop: Callable[..., None] = loop) -> None:
+            calls.append(name)
+            loop(*arguments)
+
+        setattr(kernel, name, call if loop else None)
+
+
+def test_pieces_are_left_until_all_lanes_are_taken(lanes: int) -> None:
+    if lanes < LANES:
+        return  # the test before
+    calls: list[str] = []
+    digests = Digests()
+    begun = [digests.begin(LARGE) for _ in range(LANES)]
+    watch(calls)
+    for digest in begun[:-1]:
+        digest.update(view(bytes(640)))
+    assert calls == []
+    begun[-1].update(view(bytes(128)))
+    assert calls == ["eight"]
+    begun[0].settle()
+    assert calls == ["eight", "eight"]  # seven of them had more
+    assert [digest.value() for digest in begun] == [
+        *[expected(bytes(640))] * (LANES - 1),
+        expected(bytes(128)),
+    ]
+    assert calls == ["eight", "eight", *["one"] * LANES]  # their padding
+
+
+def test_only_what_lies_in_memory_that_is_needed_is_hashed() -> None:
+    if sha256.load() is None:
         return
-    one, two = kernel.one, kernel.two
-
-    def call_one(*arguments: object) -> None:
-        calls.append("one")
-        one(*arguments)
-
-    def call_two(*arguments: object) -> None:
-        calls.append("two")
-        two(*arguments)
-
-    kernel.one, kernel.two = call_one, call_two
-
-
-@pytest.fixture(autouse=True)
-def _kernel_as_it_was() -> Iterator[None]:
-    kernel = sha256.load()
-    loops = kernel and (kernel.one, kernel.two)
-    yield
-    if kernel is not None:
-        kernel.one, kernel.two = loops
+    digest, first, second = Digests().begin(LARGE), view(bytes(640)), view(b"x" * 640)
+    calls: list[str] = []
+    watch(calls)
+    digest.update(first)
+    digest.update(second)
+    digest.settle(first.obj)
+    assert calls == ["one"]
+    first[:] = b"y" * 640  # somebody else's by now
+    digest.settle(first.obj)
+    assert calls == ["one"]
+    assert digest.value() == expected(bytes(640) + b"x" * 640)
 
 
 def test_what_was_interrupted_has_no_digest() -> None:
@@ -169,9 +268,13 @@ def test_what_was_interrupted_has_no_digest() -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
+    def hash_second() -> None:
+        second.update(view(bytes(64)))
+        second.settle()
+
     two, kernel.two = kernel.two, interrupt
     with pytest.raises(KeyboardInterrupt):
-        second.update(view(bytes(64)))
+        hash_second()
     kernel.two = two
     for digest in (first, second):
         with pytest.raises(RuntimeError, match="interrupted"):
@@ -192,7 +295,31 @@ def test_few_bytes_are_left_to_openssl(monkeypatch: pytest.MonkeyPatch) -> None:
         Digests().begin(LARGE)
 
 
-@pytest.mark.parametrize("reason", ["no instructions", "wrong results", "an old LLVM"])
+def test_many_threads_that_ask_for_the_loops_at_once_have_them_built_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.undo()  # the real one
+    built = []
+
+    def build() -> object:
+        built.append(threading.get_ident())
+        time.sleep(0.05)
+        return built
+
+    monkeypatch.setattr(sha256, "build", build)
+    sha256._build_once.cache_clear()
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            given = [*threads.map(lambda _: sha256.load(), range(8))]
+    finally:
+        sha256._build_once.cache_clear()
+    assert len(built) == 1
+    assert all(loops is built for loops in given)
+
+
+@pytest.mark.parametrize(
+    "reason", ["no instructions", "wrong results", "wrong lanes", "an old LLVM"]
+)
 def test_without_loops_that_work_there_are_none(
     reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,9 +327,14 @@ def test_without_loops_that_work_there_are_none(
         monkeypatch.setattr(llvm, "get_host_cpu_features", dict)
     elif reason == "wrong results":
         monkeypatch.setattr(sha256, "_CONSTANTS", sha256._CONSTANTS[::-1])
+    elif reason == "wrong lanes":
+        monkeypatch.setattr(sha256_lanes, "_MAJORITY", 0xCA)
+        monkeypatch.setattr(sha256, "_quickest", lambda _: 1.0)
     else:
         monkeypatch.setattr(sha256, "_DECLARATIONS", ("declare words it does not know",))
-    monkeypatch.setattr(sha256, "load", sha256.load.__wrapped__)
+    monkeypatch.setattr(sha256, "load", sha256.build)
+    if reason == "wrong lanes" and not HAS_LANES:
+        return  # nobody uses them here
     assert sha256.load() is None
     digest = Digests().begin(LARGE)
     digest.update(view(b"abc"))

@@ -14,7 +14,7 @@ FILE_COST = 128 << 10
 TASK_COST = 4 << 30  # what is lost when a machine dies in the middle of a task
 LARGE_FILE_BYTES = 1 << 20
 # Hashing keeps a core busy and writing keeps the disk busy: a few files at once do both.
-LARGE_IN_FLIGHT = 4
+LARGE_IN_FLIGHT = 8
 # Twice as many as are under way: fewer leave a core or the disk idle at the end of each task.
 _FULL_COST = 2 * LARGE_IN_FLIGHT * (CHUNK_BYTES + FILE_COST)
 

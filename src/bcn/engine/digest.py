@@ -1,8 +1,8 @@
-"""SHA-256 of streams that go on side by side, by two where a CPU does two for the price of one.
+"""SHA-256 of streams that go on side by side: a CPU may do several for the price of one.
 
-A stream leaves its pieces lying and goes on. Whoever comes next with a piece of another stream
-hashes both together. What nobody came for, its own stream hashes when it needs the memory, or its
-digest.
+A stream leaves its pieces lying and goes on. Who comes with a piece of the last stream that makes a
+full group hashes those of all. What was not hashed so, its own stream hashes when it needs the
+memory, or its digest, together with what else lies there.
 """
 
 from __future__ import annotations
@@ -16,19 +16,22 @@ from typing import Protocol
 from bcn.engine import sha256
 from bcn.engine.sha256 import BLOCK_BYTES
 
-# On so many bytes, two at a time save as much as it takes to compile the loops for that.
-_COMPILED_AFTER_BYTES = 128 << 20
+# On so many bytes, the loops save about as much as it takes to compile them.
+_COMPILED_AFTER_BYTES = 256 << 20
 _PAIRED_BYTES = 32 << 10  # below that, finding another stream takes longer than it saves
 
 
 class Digest(Protocol):
-    """The SHA-256 of one stream, piece by piece, by one thread at a time."""
+    """The SHA-256 of one stream, piece by piece, by one thread at a time; any may settle it."""
+
+    leaves_pieces: bool
+    """Whether bytes that were taken may lie where they are for a while."""
 
     def update(self, piece: memoryview) -> None:
         """Take the next bytes. They must stay as they are until `settle` or `value` is back."""
 
     def settle(self, memory: object = None) -> None:
-        """Be done with all pieces so far; with `memory`, only if one of them lies there."""
+        """Be done with all pieces so far; with `memory`, with those that lie there."""
 
     def value(self) -> bytes:
         """The digest of all pieces."""
@@ -49,44 +52,41 @@ class Digests:
         return _Alone() if kernel is None else _Paired(kernel, self)
 
     def leave(self, own: _Paired, piece: _Piece) -> None:
-        """Hash pieces of a stream for as long as there are others to go with them."""
+        """Hash pieces of a stream for as long as there are enough others to go with them."""
         with self._changed:
             own.pieces.append(piece)
-            if own.is_in_work:
-                return  # whoever hashes it comes to this piece too, or leaves it
-            other = self._take_with(own)
-        while other is not None:
-            self._hash(own, other)
+            group = self._take_group(own, own.kernel.lanes)
+        while group:
+            self._hash(group)
             with self._changed:
-                other = self._take_with(own)
+                group = self._take_group(own, own.kernel.lanes)
 
-    def settle(self, own: _Paired) -> None:
-        """Return when all pieces of a stream are hashed."""
+    def settle(self, own: _Paired, memory: object) -> None:
+        """Return when all pieces of a stream are hashed that lie somewhere."""
         while True:
             with self._changed:
                 while own.is_in_work:
                     self._changed.wait()
                 if own.is_broken:
                     raise RuntimeError("hashing was interrupted")
-                if not own.pieces:
+                if not own.lies_in(memory):
                     return
-                other = self._take_with(own)
-                if other is None:
-                    self._take(own)
-            self._hash(own, other)
+                group = self._take_group(own, 1)
+            self._hash(group)
 
-    def _take_with(self, own: _Paired) -> _Paired | None:
-        """A stream to hash with; without one, this stream is left."""
+    def _take_group(self, own: _Paired, fewest: int) -> list[_Paired]:
+        """A stream and others to hash it with; nothing, and it is left, where they are too few."""
         if own.is_in_work or not own.pieces:
-            return None  # another thread has it by now, or had it
+            return []  # another thread has it by now and comes to all its pieces, or had it
         if own not in self._left:
             self._left.append(own)
-        if len(self._left) < 2:
-            return None
-        self._take(own)
-        other = self._left[-1]
-        self._take(other)
-        return other
+        if len(self._left) < fewest:
+            return []
+        others = [other for other in self._left if other is not own]
+        group = [own, *others[1 - own.kernel.lanes :]]
+        for digest in group:
+            self._take(digest)
+        return group
 
     def _take(self, digest: _Paired) -> None:
         if digest.is_in_work:
@@ -94,21 +94,31 @@ class Digests:
         self._left.remove(digest)
         digest.is_in_work = True
 
-    def _hash(self, own: _Paired, other: _Paired | None) -> None:
-        taken = [own] if other is None else [own, other]
+    def _hash(self, group: list[_Paired]) -> None:
         try:
-            own.hash_with(other)
+            _hash_together(group)
         except BaseException:  # nobody knows how far it came
-            for digest in taken:
+            for digest in group:
                 digest.is_broken = True
             raise
         finally:
             with self._changed:
-                for digest in taken:
+                for digest in group:
                     digest.is_in_work = False
                     if digest.pieces and not digest.is_broken:
                         self._left.append(digest)
                 self._changed.notify_all()
+
+
+def _hash_together(group: list[_Paired]) -> None:
+    """Hash as much as all streams have left; of one alone, one piece: others may have come."""
+    while all(digest.pieces for digest in group):
+        blocks = min(digest.pieces[0].blocks for digest in group)
+        group[0].kernel.take([digest.next_place for digest in group], blocks)
+        for digest in group:
+            digest.advance(blocks)
+        if len(group) == 1:
+            return
 
 
 class _Piece:
@@ -126,8 +136,10 @@ _BYTE = ctypes.c_char.from_buffer
 
 
 class _Paired:
+    leaves_pieces = True
+
     def __init__(self, kernel: sha256.Kernel, digests: Digests) -> None:
-        self._kernel = kernel
+        self.kernel = kernel
         self._digests = digests
         self._state = sha256.begin()
         self._size_bytes = 0
@@ -157,8 +169,11 @@ class _Paired:
         return piece[missing:]
 
     def settle(self, memory: object = None) -> None:
-        if memory is None or any(piece.view.obj is memory for piece in tuple(self.pieces)):
-            self._digests.settle(self)
+        self._digests.settle(self, memory)
+
+    def lies_in(self, memory: object) -> bool:
+        """Whether a piece is there that is not hashed yet; with None, anywhere."""
+        return any(memory is None or piece.view.obj is memory for piece in self.pieces)
 
     def value(self) -> bytes:
         if self._value is None:
@@ -167,21 +182,13 @@ class _Paired:
             self._value = sha256.finish(self._state)
         return self._value
 
-    def hash_with(self, other: _Paired | None) -> None:
-        """Hash as much as both have left; without another, one piece."""
-        if other is None:
-            piece = self.pieces[0]
-            self._kernel.one(self._state, piece.place, piece.blocks)
-            self._advance(piece.blocks)
-            return
-        while self.pieces and other.pieces:
-            mine, theirs = self.pieces[0], other.pieces[0]
-            blocks = min(mine.blocks, theirs.blocks)
-            self._kernel.two(self._state, mine.place, other._state, theirs.place, blocks)
-            self._advance(blocks)
-            other._advance(blocks)
+    @property
+    def next_place(self) -> tuple[sha256.State, int]:
+        """What the kernel needs for the next blocks."""
+        return self._state, self.pieces[0].place
 
-    def _advance(self, blocks: int) -> None:
+    def advance(self, blocks: int) -> None:
+        """So many blocks of the first piece are hashed."""
         piece = self.pieces[0]
         piece.place += blocks * BLOCK_BYTES
         piece.blocks -= blocks
@@ -189,12 +196,13 @@ class _Paired:
             self.pieces.popleft()
 
     def _hash_bytes(self, data: bytes) -> None:
-        self._kernel.one(self._state, data, len(data) // BLOCK_BYTES)
+        self.kernel.one(self._state, data, len(data) // BLOCK_BYTES)
 
 
 class _Alone:
     """By OpenSSL, at once."""
 
+    leaves_pieces = False
     hashed_bytes = 0  # by this process
 
     def __init__(self) -> None:

@@ -1,9 +1,10 @@
-"""SHA-256 of two streams at a time, by the instructions that a CPU has for it.
+"""SHA-256 of two streams at a time, by the instructions that a CPU has for it, or of eight.
 
 Each round waits for the one before, and leaves up to half of what the CPU could do idle: rounds of
 a second stream go in between. OpenSSL takes one stream at a time, so the rounds are written out
-here, in LLVM's language, and compiled when they are first needed. Where the CPU lacks the
-instructions, or a result is not OpenSSL's, `load` gives None.
+here, in LLVM's language, and compiled when they are first needed. Some CPUs are hardly quicker with
+two: there, wide registers take eight (`sha256_lanes`). Where the CPU lacks the instructions, or a
+result is not OpenSSL's, `load` gives None.
 """
 
 from __future__ import annotations
@@ -11,19 +12,29 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import struct
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import count, islice
-from math import isqrt
+from math import ceil, isqrt
 
 import llvmlite.binding as llvm
+
+from bcn.engine import sha256_lanes
+from bcn.engine.sha256_lanes import LANES, NEEDED
 
 BLOCK_BYTES = 64
 _GROUPS = 16  # of four rounds
 _LOW_BITS = 0xFFFFFFFF
 
+_TRIED_BLOCKS, _TRIES = 128, 5
+
 State = ctypes.Array[ctypes.c_uint32]
+Pointers = ctypes.Array[ctypes.c_void_p]
 _STATE = ctypes.c_uint32 * 8
+_POINTERS = ctypes.c_void_p * LANES
 
 
 def _cube_root(number: int) -> int:
@@ -58,39 +69,118 @@ def padding(size_bytes: int) -> bytes:
     return b"\x80" + bytes((55 - size_bytes) % BLOCK_BYTES) + struct.pack(">Q", 8 * size_bytes)
 
 
+def blocks_of(size_bytes: int) -> int:
+    """How many blocks a stream of that size has, with its padding."""
+    return (size_bytes + 8) // BLOCK_BYTES + 1
+
+
 class Kernel:
     """The compiled loops over whole blocks at a place in memory. Other threads run meanwhile."""
 
     one: Callable[[State, int | bytes, int], None]
     two: Callable[[State, int, State, int, int], None]
+    eight: Callable[[Pointers, Pointers, int], None] | None = None  # None: two are as quick
+    wide_from = LANES  # so many streams are quicker by eight, though some lanes have none
 
     def __init__(self, engine: llvm.ExecutionEngine) -> None:
-        self._engine = engine  # the code is its own
-        place, blocks = ctypes.c_void_p, ctypes.c_int64
-        one = ctypes.CFUNCTYPE(None, place, place, blocks)
-        two = ctypes.CFUNCTYPE(None, place, place, place, place, blocks)
-        self.one = one(engine.get_function_address("take1"))
-        self.two = two(engine.get_function_address("take2"))
+        self._engines = [engine]  # the code is theirs
+        self.one = _function(engine, "take1", 2)
+        self.two = _function(engine, "take2", 4)
+
+    def widen(self, engine: llvm.ExecutionEngine) -> None:
+        """Take eight streams at a time, if and where this CPU is quicker with that."""
+        self._engines.append(engine)
+        eight = _function(engine, "take8", 2)
+        data = ctypes.create_string_buffer(_TRIED_BLOCKS * BLOCK_BYTES)
+        states, places = [begin() for _ in range(LANES)], [ctypes.addressof(data)] * LANES
+        wide = _POINTERS(*map(ctypes.addressof, states)), _POINTERS(*places)
+        by_eight = _quickest(lambda: eight(*wide, _TRIED_BLOCKS))
+        pair = states[0], places[0], states[1], places[1]
+        by_two = _quickest(lambda: self.two(*pair, _TRIED_BLOCKS))
+        self.wide_from = ceil(2 * by_eight / by_two)
+        if self.wide_from <= LANES:
+            self.eight = eight
+
+    @property
+    def lanes(self) -> int:
+        """How many streams go together at best."""
+        return 2 if self.eight is None else LANES
+
+    def take(self, streams: Sequence[tuple[State, int]], blocks: int) -> None:
+        """Take so many blocks at a place into the state of each of some streams."""
+        if self.eight is not None and self.wide_from <= len(streams) <= LANES:
+            # Lanes without a stream of their own do what the first one does, to the same end.
+            lanes = [*streams, *[streams[0]] * (LANES - len(streams))]
+            states, places = zip(*lanes, strict=True)
+            self.eight(_POINTERS(*map(ctypes.addressof, states)), _POINTERS(*places), blocks)
+            return
+        pairs = zip(streams[::2], streams[1::2], strict=False)
+        for (state, place), (other, there) in pairs:
+            self.two(state, place, other, there, blocks)
+        if len(streams) % 2:
+            self.one(*streams[-1], blocks)
+
+    def digests(self, streams: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Digests of whole streams, each with its padding at a place of so many blocks."""
+        states = [begin() for _ in streams]
+        done, left = 0, list(zip(states, streams, strict=True))
+        while left:
+            upto = min(blocks for _, (_, blocks) in left)
+            at = done * BLOCK_BYTES
+            for start in range(0, len(left), self.lanes):
+                some = left[start : start + self.lanes]
+                self.take([(state, place + at) for state, (place, _) in some], upto - done)
+            done, left = upto, [item for item in left if item[1][1] > upto]
+        return [finish(state) for state in states]
+
+
+def _function(engine: llvm.ExecutionEngine, name: str, places: int) -> Callable[..., None]:
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * places, ctypes.c_int64)
+    return kind(engine.get_function_address(name))
+
+
+def _quickest(work: Callable[[], None]) -> float:
+    seconds = []
+    for _ in range(_TRIES):
+        started = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)
+
+
+_loading = threading.Lock()
 
 
 @cache
+def _build_once() -> Kernel | None:
+    return build()
+
+
 def load() -> Kernel | None:
+    """The loops, as `build` gives them; built once, though many threads ask at a time."""
+    with _loading:
+        return _build_once()
+
+
+def build() -> Kernel | None:
     """The loops, compiled and compared with OpenSSL; None where that cannot be."""
-    try:
-        kernel = _compile()
-    except (RuntimeError, OSError):  # an LLVM that does not know them
-        return None
-    return kernel if kernel is not None and _is_right(kernel) else None
-
-
-def _compile() -> Kernel | None:
-    if not llvm.get_host_cpu_features().get("sha"):
+    features = llvm.get_host_cpu_features()
+    if not features.get("sha"):
         return None
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(_source()), _machine())
+    kernel = None
+    with suppress(RuntimeError, OSError):  # an LLVM that does not know them
+        kernel = Kernel(_compile(_source(), _machine()))
+        if all(features.get(name) for name in NEEDED):
+            kernel.widen(_compile(sha256_lanes.source(_CONSTANTS), _wide_machine()))
+    return kernel if kernel is not None and _is_right(kernel) else None
+
+
+def _compile(source: str, machine: llvm.TargetMachine) -> llvm.ExecutionEngine:
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(source), machine)
     engine.finalize_object()
-    return Kernel(engine)
+    return engine
 
 
 def _machine() -> llvm.TargetMachine:
@@ -103,21 +193,26 @@ def _machine() -> llvm.TargetMachine:
     return target.create_target_machine(cpu="x86-64", features="+sha,+sse4.1", opt=2)
 
 
+def _wide_machine() -> llvm.TargetMachine:
+    features = ",".join(f"+{name}" for name in NEEDED)
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(cpu="x86-64", features=features, opt=2)
+
+
 def _source() -> str:
     return "\n".join([*_DECLARATIONS, *_loop(1), *_loop(2)])
 
 
 def _is_right(kernel: Kernel) -> bool:
-    data = bytes(range(256)) * 4
-    streams = data[:1000], data[7:1007]
+    """All ways give what OpenSSL gives, for streams of several lengths."""
+    data = bytes(range(256)) * 8
+    streams = [data[7 * number : 1000 + 90 * number] for number in range(LANES + 3)]
     padded = [ctypes.create_string_buffer(data + padding(len(data))) for data in streams]
-    first, second = (ctypes.addressof(data) for data in padded)
-    states = begin(), begin(), begin()
-    blocks = len(padded[0]) // BLOCK_BYTES
-    kernel.two(states[0], first, states[1], second, blocks)
-    kernel.one(states[2], second, blocks)
-    expected = [hashlib.sha256(data).digest() for data in (*streams, streams[1])]
-    return [finish(state) for state in states] == expected
+    places = [(ctypes.addressof(item), len(item) // BLOCK_BYTES) for item in padded]
+    expected = [hashlib.sha256(data).digest() for data in streams]
+    return all(
+        kernel.digests(places[:count]) == expected[:count] for count in range(len(streams) + 1)
+    )
 
 
 # The loops, in LLVM's language. A state is two vectors, called a and c; each lane has its own.
