@@ -262,6 +262,50 @@ def test_a_temporary_file_goes_when_nothing_is_committed(tmp_path: Path) -> None
     assert _used(tmp_path) == []
 
 
+# removing
+
+
+@pytest.mark.parametrize("times", [1, 1000])
+def test_a_folder_goes_though_others_write_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """If they never stop it does not, and that is told."""
+    storage = LocalStorage(str(tmp_path))
+    storage.write_once("made/inner/key", b"x")
+    real, left = os.rmdir, iter(range(times))
+
+    def write_first(path: Any, **more: Any) -> None:
+        if (number := next(left, None)) is not None:
+            storage.write_once(f"made/inner/late{number}", b"x")
+        real(path, **more)
+
+    monkeypatch.setattr(os, "rmdir", write_first)
+    if times == 1:
+        storage.delete_all("made/")
+        assert list(tmp_path.iterdir()) == []
+    else:
+        with pytest.raises(StorageError, match="cannot delete"):
+            storage.delete_all("made/")
+
+
+def test_a_folder_goes_though_others_delete_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalStorage(str(tmp_path))
+    for key in ("one", "two"):
+        storage.write_once(f"made/{key}", b"x")
+    real = os.unlink
+
+    def delete_first(path: Any, **more: Any) -> None:
+        real(path, **more)
+        if len(_used(tmp_path)) == 1:
+            real(_used(tmp_path)[0])
+
+    monkeypatch.setattr(os, "unlink", delete_first)
+    storage.delete_all("made/")
+    assert list(tmp_path.iterdir()) == []
+
+
 # flushing
 
 

@@ -60,6 +60,54 @@ def test_what_a_server_answered_is_no_reason_to_give_it_up(kind: Kind) -> None:
         assert server.asked == count
 
 
+class Clock:
+    """Stands still but for who waits."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize("kind", [Kind.SERVER, Kind.CONNECTION, Kind.TIMEOUT, Kind.BUSY])
+def test_a_request_that_took_long_is_tried_again(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, patience, asked = Clock(), Patience(), []
+    monkeypatch.setattr(requests, "time", clock)
+    patience.call("head", lambda: "there")
+
+    def upload() -> str:
+        asked.append(clock.now)
+        clock.sleep(500)
+        if len(asked) == 1:
+            raise Fault(kind, "broke off")
+        return "done"
+
+    assert patience.call("put", upload) == "done"
+    assert len(asked) == 2
+
+
+def test_a_server_that_never_answered_gets_no_second_long_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, asked = Clock(), []
+    monkeypatch.setattr(requests, "time", clock)
+
+    def upload() -> str:
+        asked.append(clock.now)
+        clock.sleep(500)
+        raise Fault(Kind.TIMEOUT, "nobody there")
+
+    with pytest.raises(Fault, match="nobody there"):
+        Patience().call("put", upload)
+    assert len(asked) == 1
+
+
 def test_a_server_that_once_answered_is_always_asked() -> None:
     server, patience = Server(Kind.DENIED), Patience()
     server.kind = None

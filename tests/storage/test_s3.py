@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import uuid
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -12,14 +13,17 @@ from typing import Any
 import pytest
 
 from bcn.errors import KeyExistsError, StorageError
+from bcn.storage import cloud_stream
 from bcn.storage.cloud import sort_by_segment
 from bcn.storage.cloud_stream import PART_BYTES
 from bcn.storage.open import Stores, canonical_location, open_storage, overlaps
-from bcn.storage.protocol import CHUNK_BYTES, Access, Storage, StorageSpec
+from bcn.storage.protocol import CHUNK_BYTES, Access, Storage, StorageSpec, Writer
 from bcn.storage.requests import request_counts
-from bcn.storage.s3 import _checksum
+from bcn.storage.s3 import S3Bucket, _checksum
 from tests.support.proxy import SLOW_DOWN, Lose, Proxy, Refuse, Request, open_proxy
 from tests.support.servers import S3Server
+
+WHOLE_BYTES = S3Bucket.whole_bytes
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +135,58 @@ def test_sorting_holds_back_only_what_it_must() -> None:
 # streams
 
 
+@pytest.fixture
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As small as S3 takes them, and none from before."""
+    monkeypatch.setattr(cloud_stream, "PART_BYTES", 5 << 20)
+    monkeypatch.setattr(cloud_stream, "_free", defaultdict(deque))
+
+
+def _fill(writer: Writer, byte: bytes, pieces: int) -> list[memoryview]:
+    """Write such bytes through the writer's own memory; gives the pieces of it."""
+    own, lent = memoryview(bytearray(CHUNK_BYTES)), []
+    for _ in range(pieces):
+        room = writer.room(own)
+        room[:] = byte * len(room)
+        writer.write(room)
+        lent += [room] if room.obj is not own.obj else []
+    return lent
+
+
+@pytest.mark.usefixtures("_small_parts")
+def test_memory_of_parts_keeps_its_bytes_until_it_is_let_go(storage: Storage) -> None:
+    with storage.open_writer("first") as writer:
+        lent = _fill(writer, b"a", 45)
+        writer.commit()
+    memories = {id(piece.obj): piece.obj for piece in lent}
+    assert len(memories) >= 3
+    with storage.open_writer("second") as other:
+        others = _fill(other, b"b", 45)
+        other.commit()
+    assert {bytes(piece) for piece in lent} == {b"a" * len(lent[0])}  # sent, and not used again
+    assert set(memories).isdisjoint(id(piece.obj) for piece in others)
+    for memory in memories.values():
+        writer.let_go(memory)
+    with storage.open_writer("third") as third:
+        again = _fill(third, b"c", 45)
+        third.commit()
+    assert set(memories) == {id(piece.obj) for piece in again}
+    for number, key in enumerate(("first", "second", "third")):
+        assert set(storage.read(key)) == {b"abc"[number]}
+
+
+@pytest.mark.usefixtures("_small_parts")
+def test_memory_that_is_let_go_before_it_was_sent_is_sent_first(storage: Storage) -> None:
+    with storage.open_writer("key") as writer:
+        lent = _fill(writer, b"a", 12)
+        current = lent[-1].obj
+        writer.let_go(current)
+        assert not any(cloud_stream._free.values())
+        writer.commit()
+    assert [part.view.obj for part in cloud_stream._free[5 << 20]] == [current]
+    assert set(storage.read("key")) == set(b"a")
+
+
 def _pattern(size_bytes: int) -> bytes:
     return os.urandom(1 << 20) * (size_bytes >> 20) + b"end"
 
@@ -158,6 +214,45 @@ def test_a_large_key_goes_in_parts_and_comes_back(
         while count := reader.readinto(buffer):
             found += buffer[:count]
     assert found == data
+
+
+@pytest.mark.parametrize(
+    ("told", "size_bytes", "parts"),
+    [
+        (PART_BYTES + 3, PART_BYTES + 3, 0),
+        (WHOLE_BYTES, WHOLE_BYTES, 0),
+        (WHOLE_BYTES, WHOLE_BYTES + 3, 2),
+        (WHOLE_BYTES + 3, WHOLE_BYTES + 3, 3),
+        (0, PART_BYTES + 3, 2),
+    ],
+    ids=["known", "largest", "longer than told", "too large", "not known"],
+)
+def test_a_key_of_known_size_goes_by_one_request(
+    storage: Storage, spec: StorageSpec, minio: S3Server, told: int, size_bytes: int, parts: int
+) -> None:
+    data = _pattern(size_bytes)[:size_bytes]
+    with storage.open_writer("whole", told) as writer:
+        for start in range(0, size_bytes, CHUNK_BYTES):
+            writer.write(memoryview(data)[start : start + CHUNK_BYTES])
+        assert storage.find_stat("whole") is None
+        writer.commit()
+    bucket, _, root = spec.location.removeprefix("s3://").partition("/")
+    tag = minio.client().head_object(Bucket=bucket, Key=f"{root}/whole")["ETag"].strip('"')
+    assert int(tag.partition("-")[2] or 0) == parts
+    assert storage.read("whole") == data
+
+
+def test_new_memory_comes_in_the_place_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    free: defaultdict[int, deque[cloud_stream._Part]] = defaultdict(deque)
+    monkeypatch.setattr(cloud_stream, "_free", free)
+    whole, *small = [cloud_stream._Part(size) for size in (WHOLE_BYTES, *[PART_BYTES] * 4)]
+    for part in (whole, *small):
+        part.release()
+    assert cloud_stream._take_part(PART_BYTES) is small[3]
+    assert cloud_stream._take_part(WHOLE_BYTES) is whole
+    assert len(cloud_stream._take_part(WHOLE_BYTES).view) == WHOLE_BYTES
+    assert [*free[PART_BYTES]] == [small[0]]
+    assert [*free[WHOLE_BYTES]] == []
 
 
 def test_a_reader_can_be_left_halfway(storage: Storage) -> None:
@@ -268,6 +363,32 @@ def test_an_upload_whose_end_was_lost_is_there_once(troubled: Storage, proxy: Pr
     assert troubled.read("large") == data
 
 
+def test_a_whole_object_that_is_taken_is_left_alone(storage: Storage) -> None:
+    data = _pattern(PART_BYTES)
+    _write(storage, "whole", b"early")
+    for _ in range(5):
+        with storage.open_writer("whole", len(data)) as late:
+            late.write(data)
+            with pytest.raises(KeyExistsError):
+                late.commit()
+    assert storage.read("whole") == b"early"
+
+
+def test_a_whole_object_whose_answer_was_lost_is_there_once_and_its_memory_is_left_alone(
+    troubled: Storage, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free: defaultdict[int, deque[cloud_stream._Part]] = defaultdict(deque)
+    monkeypatch.setattr(cloud_stream, "_free", free)
+    proxy.rule = _lose_once("PUT", "whole")
+    data = _pattern(PART_BYTES)
+    with troubled.open_writer("whole", len(data)) as writer:
+        writer.write(data)
+        writer.commit()
+    assert [item.method for item in proxy.seen if "whole" in item.path].count("PUT") >= 2
+    assert troubled.read("whole") == data
+    assert not any(free.values())
+
+
 def test_a_reader_goes_on_after_a_broken_connection(
     troubled: Storage, storage: Storage, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,15 +410,19 @@ def test_a_reader_goes_on_after_a_broken_connection(
     assert buffer == data
 
 
+def _write(storage: Storage, key: str, data: bytes) -> None:
+    with storage.open_writer(key) as writer:
+        writer.write(data)
+        writer.commit()
+
+
 @pytest.mark.parametrize("size_bytes", [1 << 20, 2 * PART_BYTES])
 def test_bytes_that_suffered_on_their_way_are_not_stored(
     storage: Storage, size_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bcn.storage.s3._checksum", lambda data: _checksum(b"!" + bytes(data)))
-    with storage.open_writer("key") as writer:
-        writer.write(_pattern(size_bytes))
-        with pytest.raises(StorageError, match=r"[Cc]hecksum"):
-            writer.commit()
+    with pytest.raises(StorageError, match=r"[Cc]hecksum"):
+        _write(storage, "key", _pattern(size_bytes))
     assert storage.find_stat("key") is None
 
 

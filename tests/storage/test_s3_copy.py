@@ -73,6 +73,23 @@ def test_from_another_service_bytes_are_streamed(
     assert target.read("copy") == DATA
 
 
+def test_what_has_to_be_streamed_is_asked_for_once(
+    minio: S3Server, seaweed: S3Server, source: Storage
+) -> None:
+    """A server that loses a reader goes on for a while: MinIO reads the rest of a part."""
+    with open_proxy(minio.server.address) as proxy:
+        name = source.bucket.name  # type: ignore[attr-defined]
+        properties = {**minio.properties, "s3.endpoint": proxy.endpoint}
+        reading = open_storage(StorageSpec(f"s3://{name}/root", properties))
+        heads = request_counts().get("head", 0)
+        copied = Transfer().copy(reading, "large file%20", _place(seaweed), "copy")
+        assert copied.sha256 == DIGEST
+        assert [(asked.method, asked.path.rpartition("/")[2]) for asked in proxy.seen] == [
+            ("GET", "large%20file%2520")
+        ]
+        assert request_counts().get("head", 0) == heads
+
+
 def test_a_server_without_digests_is_asked_once(seaweed: S3Server) -> None:
     source, target, before = _place(seaweed), _place(seaweed), _copies()
     source.write_once("large", DATA)

@@ -12,9 +12,12 @@ import pytest
 
 from bcn.backup.run import BackupRequest, run_backup
 from bcn.engine.spark import Engine, SparkSettings
-from bcn.errors import RepositoryLockedError
+from bcn.errors import RepositoryLockedError, TargetExistsError
 from bcn.model import TableId
 from bcn.repository.repository import Scope, create_repository, open_repository
+from bcn.restore.plan import RestoreRequest
+from bcn.restore.report import RestoreReport
+from bcn.restore.run import run_restore
 from bcn.storage.open import open_storage
 from bcn.storage.protocol import StorageSpec
 from tests.support.lease_race import race_for_lease
@@ -75,6 +78,25 @@ def test_tables_come_back_from_another_bucket(
     keys = warehouse.keys()
     assert all(key.startswith("restored/db/") for key in keys)
     assert not any("bcn-restore" in key or "bcn-tmp" in key for key in keys)
+
+
+@pytest.mark.parametrize("phase", ["copying", "rewriting manifest lists", "registering"])
+def test_of_two_restores_to_one_bucket_one_is_told_that_the_other_was_quicker(
+    warehouse: Mirrored, bucket: StorageSpec, minio: S3Server, tmp_path: Path, phase: str
+) -> None:
+    local = str(tmp_path / "local")
+    product = _product(tmp_path, local, f"{warehouse.location}/restored", bucket, minio)
+    tables = add_twins(product, "source", local)
+    pit = product.backup(SCOPE).pit
+    won: list[RestoreReport] = []
+    other = AtPhase(phase, lambda: won.append(product.restore(target_catalog="target")))
+    request = RestoreRequest(product.spec, pit, target_catalog="target")
+    with pytest.raises(TargetExistsError, match="another restore was quicker"):
+        run_restore(request, product.open, product.engine, other)
+    warehouse.download()
+    assert differences(tables, won[0]) == []
+    keys = warehouse.keys()
+    assert not any("bcn-restore" in key for key in keys)
 
 
 def test_a_local_table_goes_to_a_bucket_and_back(

@@ -6,7 +6,7 @@ import http.client
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -89,7 +89,8 @@ def open_proxy(
                 )
                 for name, value in request.headers.items():
                     connection.putheader(name, value)
-                connection.endheaders(body)
+                with suppress(BrokenPipeError, ConnectionResetError):  # it may answer at once
+                    connection.endheaders(body)
                 answer = connection.getresponse()
                 content = answer.read()
             if lost:

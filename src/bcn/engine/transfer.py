@@ -6,19 +6,19 @@ import mmap
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from math import ceil
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bcn.engine.chunks import LARGE_IN_FLIGHT, Chunk
 from bcn.engine.digest import Digest, Digests
 from bcn.errors import BcnError
 from bcn.storage.open import Stores
-from bcn.storage.protocol import CHUNK_BYTES, Reader, Storage
+from bcn.storage.protocol import CHUNK_BYTES, Reader, Storage, Writer
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -26,6 +26,7 @@ Result = TypeVar("Result")
 # A small file between two stores takes this much of a core.
 _CORE_SECONDS = 0.001
 _TIMED, _FEWEST, _HANDFUL = 3, 4, 8
+_LYING_BYTES = 128 << 20  # that are not hashed yet: the more, the more files go together
 
 
 def map_files(
@@ -33,12 +34,18 @@ def map_files(
     files: Callable[[Chunk], Iterable[Item]],
     chunks: Sequence[Chunk],
     small_in_flight: int = 1,
+    work_on_many: Callable[[Iterable[Item]], Iterator[Result]] | None = None,
 ) -> Iterator[Result]:
-    """`work` on every file of the chunks: several large files at once, small ones as is best."""
+    """`work` on every file of the chunks: several large files at once, small ones as is best.
+
+    With `work_on_many`, that is given all small ones.
+    """
     large = chain.from_iterable(files(chunk) for chunk in chunks if chunk.is_large)
     yield from _map_in_flight(work, large, LARGE_IN_FLIGHT)
     small = chain.from_iterable(files(chunk) for chunk in chunks if not chunk.is_large)
-    if small_in_flight == 1:
+    if work_on_many is not None:
+        yield from work_on_many(small)
+    elif small_in_flight == 1:
         yield from _one_behind(map(work, small))
     else:
         yield from _map_small(work, small, small_in_flight)
@@ -148,6 +155,7 @@ class Transfer:
         self._pace = pace or Pace()
         self._threads = threading.local()
         self._digests = Digests()
+        self._lying: deque[tuple[Digest, Writer, object]] = deque()
 
     @property
     def _memory(self) -> _Memory:
@@ -167,8 +175,8 @@ class Transfer:
 
     def _stream(self, reader: Reader, target: Storage, target_key: str) -> Copied:
         digest, size_bytes = self._digests.begin(reader.stat.size_bytes), 0
-        with target.open_writer(target_key) as writer:
-            for piece in self._pieces(reader, writer.room, digest):
+        with target.open_writer(target_key, reader.stat.size_bytes) as writer:
+            for piece in self._pieces(reader, digest, writer):
                 writer.write(piece)
                 size_bytes += len(piece)
             writer.commit()
@@ -179,33 +187,46 @@ class Transfer:
         size_bytes = 0
         with storage.open_reader(key) as reader:
             digest = self._digests.begin(reader.stat.size_bytes)
-            for piece in self._pieces(reader, lambda own: own, digest):
+            for piece in self._pieces(reader, digest):
                 size_bytes += len(piece)
         return Copied(size_bytes, digest, reader.stat.version)
 
     def _pieces(
-        self, reader: Reader, room: Callable[[memoryview], memoryview], digest: Digest
+        self, reader: Reader, digest: Digest, writer: Writer | None = None
     ) -> Iterator[memoryview]:
         """The pieces of a file, each of them hashed, or left for its digest to hash."""
         memory = self._memory
-        lent: object = None
+        lent: Any = None  # what the pieces of a writer's own memory are views of
         while True:
-            buffer = room(memory.next)
-            if lent is not None and lent is not buffer.obj:
-                digest.settle(lent)  # the writer sends it, and then lends it to others
-            is_own = buffer.obj is memory.next.obj
-            lent = None if is_own else buffer.obj
-            if is_own:
+            buffer = memory.next if writer is None else writer.room(memory.next)
+            if buffer.obj is memory.next.obj:
                 memory.take(digest)
+            elif buffer.obj is not lent:
+                self._leave(digest, writer, lent)
+                lent = buffer.obj
             count = reader.readinto(buffer)
             self._pace.spend(count)
             digest.update(buffer[:count])
-            is_last = count < len(buffer)  # only at the end
-            if is_last and lent is not None:
-                digest.settle(lent)
             yield buffer[:count]
-            if is_last:
+            if count < len(buffer):  # only at the end
+                self._leave(digest, writer, lent)
                 return
+
+    def _leave(self, digest: Digest, writer: Writer | None, memory: Sized | None) -> None:
+        """Leave what lies in memory of a writer's to be hashed with other files."""
+        if writer is not None and memory is not None:
+            self._lying.append((digest, writer, memory))
+            self.settle(_LYING_BYTES // len(memory) if digest.leaves_pieces else 0)
+
+    def settle(self, most: int = 0) -> None:
+        """Have what lies in memory of writers hashed, but for the latest, and let go of it."""
+        while len(self._lying) > most:
+            try:
+                digest, writer, memory = self._lying.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            digest.settle(memory)
+            writer.let_go(memory)
 
 
 @dataclass(frozen=True, slots=True)

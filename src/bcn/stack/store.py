@@ -12,7 +12,7 @@ from bcn.stack.kit import ACCESS_KEY, SECRET_KEY
 from bcn.stack.minio import fetch_minio, start_minio
 from bcn.stack.process import Server
 from bcn.stack.seaweed import find_seaweed, start_seaweed
-from bcn.storage.fault import Fault
+from bcn.storage.fault import Fault, Kind
 from bcn.storage.s3_connection import S3Connection
 from bcn.storage.s3_settings import S3Settings
 from bcn.telemetry.progress import Progress
@@ -66,7 +66,8 @@ def make_buckets(names: Iterable[str], properties: Mapping[str, str]) -> None:
             try:
                 connection.ask("put", "create_bucket")
             except Fault as fault:
-                raise fault.error("make", f"s3://{name}") from None
+                if fault.kind is not Kind.EXISTS:  # a first request whose answer came too late
+                    raise fault.error("make", f"s3://{name}") from None
 
 
 def _find_minio() -> Path | None:

@@ -39,6 +39,7 @@ class AzureBucket:
     """One container, by one set of properties. Connections are kept; any thread may use it."""
 
     scheme = "az"
+    whole_bytes = 0
 
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
         self._settings = AzureSettings(name, properties)

@@ -111,9 +111,13 @@ class Doubtful(Protocol):
 class Copying(Protocol):
     """A bucket whose service copies objects and tells their SHA-256."""
 
+    def may_copy_from(self, origin: Origin) -> bool:
+        """Whether it is worth asking; no request is sent."""
+
     def copy_from(self, origin: Origin, name: str, mark: str) -> bytes | None:
         """Copy an object here, over what is there: the service's own digest.
 
+        Only for an origin that `may_copy_from` said yes to.
         None if it cannot, does not hold the origin, or gives no digest; nothing is there then.
         """
 
@@ -127,6 +131,7 @@ class Bucket(Protocol):
     scheme: str
     name: str
     service: str
+    whole_bytes: int  # up to that, an object of known size is put by one request, not in parts
 
     def get(self, name: str) -> memoryview:
         """All bytes. Fault MISSING."""

@@ -145,15 +145,17 @@ class CloudStorage:
 
     # writing
 
-    def open_writer(self, key: str) -> CloudWriter:
+    def open_writer(self, key: str, size_bytes: int = 0) -> CloudWriter:
         """Begin a key: one request if it stays small, else parts that are sent meanwhile."""
-        return CloudWriter(self, self.name_of(key))
+        return CloudWriter(self, self.name_of(key), size_bytes)
 
     def copy_from(self, reader: object, key: str) -> bytes | None:
         """Ask the service; a condition on a copy is not trusted, so what is there is looked at."""
         origin = reader.origin if isinstance(reader, CloudReader | BodyReader) else None
         if origin is None or not isinstance(self.bucket, Copying):
             return None
+        if not self.bucket.may_copy_from(origin):
+            return None  # asked first: a server reads on for a while for a reader that lets go
         if isinstance(reader, BodyReader):
             reader.let_go()
         name, mark, copying = self.name_of(key), secrets.token_hex(16), self.bucket

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import secrets
-from collections import deque
+import threading
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -14,6 +17,7 @@ from bcn.errors import StorageError
 from bcn.storage.bucket import Body, Bucket, Origin, Piece, Range, Streaming, Upload
 from bcn.storage.fault import Fault, Kind
 from bcn.storage.protocol import Stat
+from bcn.storage.shared_memory import is_doubtful, make_memory
 
 if TYPE_CHECKING:  # a writer is the storage's own
     from bcn.storage.cloud import CloudStorage
@@ -22,12 +26,13 @@ FIRST_BYTES = 4 << 20  # is read before it is known whether the service can copy
 COPIED_BYTES = 16 << 20  # smaller ones are through before the service has answered
 RANGED_BYTES = 256 << 20  # is not left to one connection
 RANGE_BYTES = 8 << 20
-PART_BYTES = 16 << 20
+PART_BYTES = 32 << 20  # each costs a server a flush of its disk
 IN_FLIGHT = 3
-_PARTS_IN_FLIGHT = 2
+_PARTS_IN_FLIGHT = 2  # of an object that turns out large; of others one, beside other objects
+_PARTS_OF_LARGE = 8
 _ROOM_BYTES = 512 << 10  # stays in a core's cache until it is hashed
 _REOPENED = 5  # times in a row, with no byte between them
-# A store takes 10,000 parts. Some want all of one size, which is kept up to 80 GB.
+# A store takes 10,000 parts. Some want all of one size, which is kept up to 160 GB.
 _LARGE_PART_BYTES = 128 << 20
 _PARTS_BEFORE_LARGE = 5_000
 _PARTS = 10_000
@@ -201,12 +206,15 @@ class BodyReader:
 class CloudWriter:
     """A key in the making: one put if it stays small, else an upload in parts."""
 
-    def __init__(self, storage: CloudStorage, name: str) -> None:
+    def __init__(self, storage: CloudStorage, name: str, size_bytes: int = 0) -> None:
         self._storage = storage
         self._name = name
+        whole_bytes = storage.bucket.whole_bytes
+        self._part_bytes = whole_bytes if PART_BYTES < size_bytes <= whole_bytes else PART_BYTES
         self._mark = secrets.token_hex(16)
-        self._buffer = memoryview(b"")
+        self._part = _NO_PART
         self._filled = 0
+        self._lent: dict[int, _Part] = {}
         self._upload: Upload | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._waiting: deque[Future[None]] = deque()
@@ -221,41 +229,48 @@ class CloudWriter:
 
     def room(self, own: memoryview) -> memoryview:
         """The next bytes of a part; of one that nobody knows the need of yet, nothing."""
-        rest = self._buffer[self._filled :] or own
+        rest = self._part.view[self._filled :]
+        if not rest:
+            return own[:_ROOM_BYTES]
+        if id(rest.obj) not in self._lent:
+            self._part.hold()
+            self._lent[id(rest.obj)] = self._part
         return rest[:_ROOM_BYTES]
+
+    def let_go(self, memory: object) -> None:
+        """A part that was sent is used again when its bytes are not needed any more."""
+        self._lent.pop(id(memory)).release()
 
     def write(self, data: bytes | memoryview) -> None:
         """Append bytes; a full part is sent while the next one fills."""
         rest = memoryview(data)
-        if rest.obj is self._buffer.obj:
+        if rest.obj is self._part.view.obj:
             self._filled += len(rest)
             return
         while rest:
-            if self._filled == len(self._buffer):
-                self._next_buffer()
-            count = min(len(rest), len(self._buffer) - self._filled)
-            self._buffer[self._filled : self._filled + count] = rest[:count]
+            if self._filled == len(self._part.view):
+                self._next_part()
+            count = min(len(rest), len(self._part.view) - self._filled)
+            self._part.view[self._filled : self._filled + count] = rest[:count]
             self._filled += count
             rest = rest[count:]
 
-    def _next_buffer(self) -> None:
+    def _next_part(self) -> None:
         if self._filled:
             self._send()
         is_large = self._parts >= _PARTS_BEFORE_LARGE
-        self._buffer = memoryview(bytearray(_LARGE_PART_BYTES)) if is_large else _take_buffer()
+        self._part = _take_part(_LARGE_PART_BYTES if is_large else self._part_bytes)
         self._filled = 0
 
     def _send(self) -> None:
         upload, threads = self._begin()
         if self._parts == _PARTS:
             raise StorageError(f"{self._storage.describe(self._name)} is too large")
-        if len(self._waiting) == _PARTS_IN_FLIGHT:
+        if len(self._waiting) == (1 if self._parts < _PARTS_OF_LARGE else _PARTS_IN_FLIGHT):
             self._await_oldest()
         self._parts += 1
-        self._waiting.append(
-            threads.submit(_send_part, upload, self._parts, self._buffer, self._filled)
-        )
-        self._buffer = memoryview(b"")
+        part, self._part = self._part, _NO_PART  # from now on it is the sender's to release
+        self._waiting.append(threads.submit(_send_part, upload, self._parts, part, self._filled))
 
     def _begin(self) -> tuple[Upload, ThreadPoolExecutor]:
         if self._upload is None or self._threads is None:
@@ -272,7 +287,7 @@ class CloudWriter:
     def commit(self) -> None:
         """Make the key appear, if it is free."""
         if self._upload is None:
-            self._storage.create(self._name, self._buffer[: self._filled])
+            self._storage.create(self._name, self._part.view[: self._filled])
         else:
             self._send()
             while self._waiting:
@@ -282,8 +297,8 @@ class CloudWriter:
 
     def close(self) -> None:
         """Wait for what is under way; leave nothing of a key that was not committed."""
-        _give_back(self._buffer)
-        self._buffer = memoryview(b"")
+        self._part.release()
+        self._part = _NO_PART
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
         if self._upload is not None and not self._is_done:
@@ -293,23 +308,63 @@ class CloudWriter:
                 return  # what is left is found by `iter_leftovers`
 
 
-def _send_part(upload: Upload, number: int, buffer: memoryview, filled: int) -> None:
-    upload.send(number, buffer[:filled])
-    _give_back(buffer)
+class _Part:
+    """Memory of a part, held by who fills and sends it, and by who reads there what was written.
+
+    It is used again when the last of them let go: the pages of new memory cost as much as sending
+    them. What nobody lets go of after a failure is not used again.
+    """
+
+    def __init__(self, size_bytes: int) -> None:
+        self.view = make_memory(size_bytes)
+        self._lock = threading.Lock()
+        self._holders = 1
+
+    def hold(self) -> None:
+        """One more needs its bytes."""
+        with self._lock:
+            self._holders += 1
+
+    def release(self) -> None:
+        """One less does."""
+        with self._lock:
+            self._holders -= 1
+            is_free = self._holders == 0
+        if is_free and len(self.view) < _LARGE_PART_BYTES and not is_doubtful(self.view):
+            _keep_part(self)
 
 
-# Memory that parts were in: the pages of a new buffer cost as much as sending them.
-_BUFFERS = 16
-_free: deque[memoryview] = deque(maxlen=_BUFFERS)
+def _send_part(upload: Upload, number: int, part: _Part, filled: int) -> None:
+    upload.send(number, part.view[:filled])
+    part.release()
 
 
-def _take_buffer() -> memoryview:
+_NO_PART = _Part(0)
+_FREE_BYTES = 640 << 20
+_free: defaultdict[int, deque[_Part]] = defaultdict(deque)  # by size
+os.register_at_fork(after_in_child=_free.clear)  # the parent's memory, not a copy of it
+
+
+def _keep_part(part: _Part) -> None:
+    parts, size_bytes = _free[len(part.view)], len(part.view)
+    if 0 < size_bytes * (len(parts) + 1) <= _FREE_BYTES:
+        parts.append(part)
+
+
+def _take_part(size_bytes: int) -> _Part:
     try:
-        return _free.pop()
+        part = _free[size_bytes].pop()
     except IndexError:
-        return memoryview(bytearray(PART_BYTES))
+        _drop_parts(size_bytes)
+        return _Part(size_bytes)
+    part.hold()
+    return part
 
 
-def _give_back(buffer: memoryview) -> None:
-    if len(buffer) == PART_BYTES:
-        _free.append(buffer)
+def _drop_parts(size_bytes: int) -> None:
+    """New memory comes, of that size: as much of other sizes goes, if it is free."""
+    gone_bytes = 0
+    for parts in [*_free.values()]:
+        with suppress(IndexError):
+            while gone_bytes < size_bytes:
+                gone_bytes += len(parts.pop().view)

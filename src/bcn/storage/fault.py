@@ -128,6 +128,7 @@ KINDS_BY_CODE: Mapping[str, Kind] = {
     "TooManyRequests": Kind.BUSY,
     "ConditionalRequestConflict": Kind.BUSY,
     "OperationAborted": Kind.BUSY,
+    "BucketAlreadyOwnedByYou": Kind.EXISTS,
     "InternalError": Kind.SERVER,
     "RequestTimeout": Kind.SERVER,
     "IncompleteBody": Kind.SERVER,

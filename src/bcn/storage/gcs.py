@@ -42,6 +42,7 @@ class GcsBucket:
     """One bucket, by one set of properties. Connections are kept; any thread may use it."""
 
     scheme = "gs"
+    whole_bytes = 0  # one request takes a copy of its own
 
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
         if not _BUCKET.fullmatch(name):

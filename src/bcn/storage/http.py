@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -35,6 +35,7 @@ _ANSWER_SECONDS = 60
 _REQUEST_SECONDS = 600
 _POOL = 32
 _DELETES = 8
+_SENT_BYTES = 1 << 20
 _CA_VARIABLE = "SSL_CERT_FILE"
 _QUERY = re.compile(r"\?[^\s\"']*")  # of an address in a text: it may hold a signature
 
@@ -114,7 +115,7 @@ class HttpConnection(Generic[Store]):
                 call.url,
                 params=call.params,
                 headers={**self._headers, **call.headers},
-                data=call.body,
+                data=_sliced(call.body),
                 auth=self._sign if call.is_signed else _leave,
                 timeout=(_CONNECT_SECONDS, seconds),
                 allow_redirects=False,
@@ -182,6 +183,24 @@ class HttpConnection(Generic[Store]):
         if bundle:
             options["root_certificate"] = _read_bundle(bundle)
         return options
+
+
+def _sliced(body: Buffer | None) -> Any:
+    return body if body is None or len(body) <= _SENT_BYTES else _Slices(body)
+
+
+class _Slices:
+    """A body that is sent bit by bit: each may take as long as connecting did, not all of it."""
+
+    def __init__(self, body: Buffer) -> None:
+        self._body = memoryview(body)
+
+    def __len__(self) -> int:
+        return len(self._body)
+
+    def __iter__(self) -> Iterator[memoryview]:
+        for start in range(0, len(self._body), _SENT_BYTES):
+            yield self._body[start : start + _SENT_BYTES]
 
 
 def _leave(request: requests.PreparedRequest) -> requests.PreparedRequest:

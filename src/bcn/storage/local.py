@@ -7,7 +7,6 @@ import errno
 import fcntl
 import os
 import secrets
-import shutil
 import stat as stat_module
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,7 +19,7 @@ from bcn.errors import (
     StorageFullError,
     UnsupportedSchemeError,
 )
-from bcn.storage.local_folders import list_folder, make_folder
+from bcn.storage.local_folders import list_folder, make_folder, remove_folder
 from bcn.storage.protocol import CHUNK_BYTES, Stat
 
 TEMPORARY_PREFIX = ".bcn-tmp-"
@@ -82,24 +81,25 @@ class LocalStorage:
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/")
 
-    def _path(self, key: str) -> str:
+    def path(self, key: str) -> str:
+        """Where a key is."""
         return f"{self.root}/{key}"
 
     def read(self, key: str) -> bytes:
         """All bytes of a key."""
-        path = self._path(key)
+        path = self.path(key)
         with _translated(path, "read"), open(_open_file(path)[0], "rb", buffering=0) as file:
             return file.readall()
 
     def open_reader(self, key: str) -> _LocalReader:
         """The bytes of a key as a stream."""
-        path = self._path(key)
+        path = self.path(key)
         with _translated(path, "read"):
             return _LocalReader(*_open_file(path), path)
 
-    def open_writer(self, key: str) -> _LocalWriter:
+    def open_writer(self, key: str, size_bytes: int = 0) -> _LocalWriter:
         """Begin a key in an unnamed file, or a temporary one where there are none."""
-        return _LocalWriter(self._path(key))
+        return _LocalWriter(self.path(key))
 
     def copy_from(self, reader: object, key: str) -> None:
         """A file system computes no digests."""
@@ -124,7 +124,7 @@ class LocalStorage:
 
     def replace(self, key: str, data: bytes) -> None:
         """Store `data` in place of what was there, by rename(2)."""
-        path = self._path(key)
+        path = self.path(key)
         folder = os.path.dirname(path)
         temporary = f"{folder}/{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
         with _translated(path, "write"):
@@ -142,7 +142,7 @@ class LocalStorage:
 
     def find_stat(self, key: str) -> Stat | None:
         """Size, and size with mtime as the version."""
-        path = self._path(key)
+        path = self.path(key)
         try:
             found = os.stat(_encode(path))
         except OSError as error:
@@ -163,7 +163,7 @@ class LocalStorage:
 
     def _walk(self, prefix: str) -> Iterator[tuple[str, bool]]:
         """All files under the prefix, and whether they are temporary."""
-        path = self._path(prefix).rstrip("/") or "/"
+        path = self.path(prefix).rstrip("/") or "/"
         try:
             found = sorted(os.scandir(_encode(path)), key=lambda entry: entry.name)
         except OSError as error:
@@ -179,7 +179,7 @@ class LocalStorage:
 
     def iter_children(self, prefix: str) -> Iterator[str]:
         """What is directly in a folder, without temporary files; links are followed."""
-        path = self._path(prefix).rstrip("/") or "/"
+        path = self.path(prefix).rstrip("/") or "/"
         try:
             names = list_folder(_encode(path))
         except OSError as error:
@@ -190,7 +190,7 @@ class LocalStorage:
 
     def has_folder(self, prefix: str) -> bool:
         """Whether it is a folder, or a link to one."""
-        path = self._path(prefix)
+        path = self.path(prefix)
         try:
             return stat_module.S_ISDIR(os.stat(_encode(path)).st_mode)
         except OSError as error:
@@ -200,25 +200,25 @@ class LocalStorage:
 
     def make_folder(self, prefix: str) -> None:
         """Make it and those above it, flushed."""
-        path = self._path(prefix).rstrip("/") or "/"
+        path = self.path(prefix).rstrip("/") or "/"
         with _translated(path, "create"):
             make_folder(_encode(path))
 
     def delete(self, key: str) -> None:
         """Remove a file."""
-        path = self._path(key)
+        path = self.path(key)
         with _translated(path, "delete"), suppress(FileNotFoundError):
             os.unlink(_encode(path))
 
     def delete_all(self, prefix: str) -> None:
         """Remove a folder and all that is in it."""
-        path = self._path(prefix).rstrip("/")
-        with _translated(path, "delete"), suppress(FileNotFoundError):
-            shutil.rmtree(_encode(path))
+        path = self.path(prefix).rstrip("/")
+        with _translated(path, "delete"):
+            remove_folder(_encode(path))
 
     def delete_empty(self, prefix: str) -> None:
         """Remove folders by rmdir(2), which leaves those that hold anything."""
-        path = self._path(prefix).rstrip("/")
+        path = self.path(prefix).rstrip("/")
         for folder, _, _ in os.walk(_encode(path), topdown=False):
             with suppress(OSError):
                 os.rmdir(folder)
@@ -234,7 +234,7 @@ class LocalStorage:
 
     def _unflushed_folders(self, key: str) -> list[str]:
         """The folder of a key, then those above it as long as the one below has yet to be made."""
-        folders = [os.path.dirname(self._path(key))]
+        folders = [os.path.dirname(self.path(key))]
         while not os.path.isdir(_encode(folders[-1])) and folders[-1] != "/":
             folders.append(os.path.dirname(folders[-1]))
         return folders
@@ -365,6 +365,9 @@ class _LocalWriter:
     def room(self, own: memoryview) -> memoryview:
         """The kernel takes bytes from anywhere."""
         return own
+
+    def let_go(self, memory: object) -> None:
+        """Nothing is lent."""
 
     def write(self, data: bytes | memoryview) -> None:
         """Whole chunks go past the page cache, so that a flush at the end has little left to do."""

@@ -1,9 +1,13 @@
-"""Folders of local disks: what is directly in one, and new ones that survive a power cut."""
+"""Folders of local disks: what is directly in one, new ones that survive a power cut, their end."""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
+
+_TRIES = 20
+_MEANWHILE = {errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST}
 
 
 def list_folder(path: bytes) -> list[str]:
@@ -40,3 +44,15 @@ def make_folder(path: bytes) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def remove_folder(path: bytes) -> None:
+    """Remove a folder and all that is in it, also while others still write or delete there."""
+    tries = _TRIES
+    while os.path.lexists(path):
+        try:
+            shutil.rmtree(path)
+        except OSError as error:
+            tries -= 1
+            if error.errno not in _MEANWHILE or tries == 0:
+                raise

@@ -71,8 +71,11 @@ class Writer(Protocol):
     def room(self, own: memoryview) -> memoryview:
         """Where to read the next bytes to: the caller's own memory, or some that saves a copy.
 
-        That keeps its bytes until others, that lie elsewhere, are written, or all are committed.
+        That keeps its bytes until `let_go` is called for it.
         """
+
+    def let_go(self, memory: object) -> None:
+        """Memory that views of `room` were of may hold other bytes when these are stored."""
 
     def write(self, data: bytes | memoryview) -> None:
         """Append bytes; those that were read into `room` are where they belong."""
@@ -93,8 +96,11 @@ class Storage(Protocol):
     def open_reader(self, key: str) -> AbstractContextManager[Reader]:
         """The bytes of a key as a stream. Raises MissingKeyError."""
 
-    def open_writer(self, key: str) -> AbstractContextManager[Writer]:
-        """Begin a key; leaving without `commit` leaves nothing behind."""
+    def open_writer(self, key: str, size_bytes: int = 0) -> AbstractContextManager[Writer]:
+        """Begin a key; leaving without `commit` leaves nothing behind.
+
+        Who knows how large it will be says so: it may be written in a better way then.
+        """
 
     def copy_from(self, reader: Reader, key: str) -> bytes | None:
         """Let the service itself copy what a reader has just opened: the SHA-256 that it computed.

@@ -29,7 +29,8 @@ def request_counts() -> Mapping[str, int]:
         return dict(_counts)
 
 
-# How long a fault is waited out. A server that has never answered is most likely not there.
+# How long a fault is waited out, from the first one on: a large object may take longer than that
+# by itself. A server that has never answered is most likely not there, and is not given more time.
 _UNPROVEN_SECONDS = 6.0
 _PATIENCE_SECONDS: Mapping[Kind, float] = {
     Kind.BUSY: 180.0,
@@ -52,14 +53,17 @@ class Patience:
     def call(self, kind: str, request: Callable[[], Answer]) -> Answer:
         """What the request gives. Raises Fault."""
         self._check_given_up()
-        started, wait = time.monotonic(), _FIRST_WAIT_SECONDS
+        since, wait = time.monotonic(), _FIRST_WAIT_SECONDS
+        has_failed = False
         while True:
             count_request(kind)
             try:
                 answer = request()
             except Fault as fault:
                 self._note(fault)
-                if time.monotonic() - started + wait > self._limit(fault):
+                if self.is_proven and not has_failed:
+                    since, has_failed = time.monotonic(), True
+                if time.monotonic() - since + wait > self._limit(fault):
                     self._given_up = time.monotonic(), fault
                     raise
             else:

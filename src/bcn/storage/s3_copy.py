@@ -39,8 +39,6 @@ class S3Copying:
         """As `Copying` promises. Two tenants of a server may each have a bucket of that name: the
         tag that the origin's own reader saw must fit.
         """
-        if not self._may_try(origin):
-            return None
         headers = {
             COPY_SOURCE: f"{origin.bucket.name}/{spell_path(origin.name)}",
             f"{COPY_SOURCE}-if-match": origin.tag,
@@ -58,7 +56,8 @@ class S3Copying:
             return None
         return self._read_back(origin, name, mark)
 
-    def _may_try(self, origin: Origin) -> bool:
+    def may_copy_from(self, origin: Origin) -> bool:
+        """Whether both are of one server, and it has not refused to copy of there."""
         other = getattr(origin.bucket, "connection", None)
         if not isinstance(other, S3Connection) or origin.size_bytes > _LARGEST_BYTES:
             return False

@@ -6,6 +6,7 @@ string and an answer a few lines; connecting, with TLS and through proxies, is l
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import ssl
@@ -23,6 +24,7 @@ from urllib.request import getproxies, proxy_bypass
 from bcn.errors import StorageError
 from bcn.storage.bucket import Buffer
 from bcn.storage.fault import Fault, Kind
+from bcn.storage.shared_memory import find_file, leave_alone
 
 _CONNECT_SECONDS = 4
 _KEPT = 32
@@ -32,6 +34,7 @@ _LINES = 200
 _CHUNK_BYTES = 1 << 30  # nobody sends larger ones; a size may be anything
 _END = b"\r\n\r\n"
 _PORTS = {"http": 80, "https": 443}
+_SUCCESS = 2
 _NO_CONTENT, _NOT_MODIFIED = 204, 304
 
 
@@ -64,13 +67,17 @@ class Wire:
             line = self._take()
             line.socket.settimeout(seconds)
             line.send("".join(head).encode(), body)
-            return Answer(self, line, method)
+            answer = Answer(self, line, method)
         except BaseException as error:
+            leave_alone(body)
             if line is not None:
                 line.close()
             if isinstance(error, OSError | HTTPException | ValueError):
                 _refuse(error)
             raise
+        if answer.status // 100 != _SUCCESS:
+            leave_alone(body)  # a gateway may have passed it on and answer nevertheless
+        return answer
 
     def _take(self) -> _Line:
         while True:
@@ -124,8 +131,26 @@ class _Line:
         with suppress(BrokenPipeError, ConnectionResetError):
             self.socket.sendall(head)
             rest = memoryview(body)
+            file = find_file(rest) if len(rest) >= _SENT_BYTES else None
+            if file is not None and not isinstance(self.socket, ssl.SSLSocket):
+                self._send_file(*file, len(rest))
+                return
             for start in range(0, len(rest), _SENT_BYTES):
                 self.socket.sendall(rest[start : start + _SENT_BYTES])
+
+    def _send_file(self, descriptor: int, start: int, size_bytes: int) -> None:
+        """As `sendall` of its bytes; the kernel makes no copy of them."""
+        poll, end = select.poll(), start + size_bytes
+        poll.register(self.socket, select.POLLOUT)
+        milliseconds = int(1000 * (self.socket.gettimeout() or _CONNECT_SECONDS))
+        while start < end:
+            if not poll.poll(milliseconds):
+                raise TimeoutError
+            with suppress(BlockingIOError):
+                sent = os.sendfile(self.socket.fileno(), descriptor, start, end - start)
+                if not sent:
+                    raise ValueError("its memory ends before the body does")
+                start += sent
 
     def is_quiet(self) -> bool:
         """Whether nothing came since its last answer, not even its end."""
