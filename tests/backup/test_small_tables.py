@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from bcn.catalog.protocol import CatalogSettings
+from bcn.engine import handful
+from bcn.engine.handful import Handful
 from bcn.errors import (
     LeaseLostError,
     MassDeletionError,
@@ -32,8 +34,12 @@ from tests.support.small import (
 )
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> SmallPlace:
+@pytest.fixture(params=[False, True], ids=["one by one", "by the handful"])
+def small(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> SmallPlace:
+    """A place whose small files are copied so."""
+    monkeypatch.setattr(handful, "_WORTH_FILES", 1 if request.param else 1_000_000)
     return open_small(tmp_path)
 
 
@@ -52,6 +58,39 @@ def _roll_back(document: dict[str, Any]) -> None:
 def _owner(report: Any) -> str:
     location = Path(report.tables[0].metadata_location)
     return SmallTable("", location).document["properties"]["owner"]
+
+
+def test_files_are_copied_as_they_should_be(
+    small: SmallPlace, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied: list[bool] = []
+    copy = Handful.copy
+
+    def watch(*arguments: Any) -> list[Any]:
+        found = copy(*arguments)
+        copied.extend(item is not None for item in found)
+        return found
+
+    monkeypatch.setattr(Handful, "copy", watch)
+    table = small.add()
+    report = small.backup()
+    by_handful = "by the handful" in request.node.name
+    assert copied == [True] * report.files_copied * by_handful
+    small.move_source_away()
+    assert small.differences(table, small.restore()) == []
+
+
+def test_a_key_that_cannot_be_looked_at_fails_its_table_alone(small: SmallPlace) -> None:
+    small.add(name="first")
+    table = small.add(name="second")
+    small.backup()
+    small.commit(table, _rename_owner, "second")
+    folder = Path(small.product.spec.location, "data", table.document["table-uuid"])
+    folder.rename(folder.with_name("away"))
+    folder.symlink_to(folder.name)  # to itself
+    report = small.backup()
+    assert [item.table.name for item in report.failed] == ["second"]
+    assert "symbolic links" in report.failed[0].message
 
 
 # what is read again
@@ -224,7 +263,7 @@ def test_what_a_killed_run_left_is_adopted_if_it_is_the_same(
     begun: list[str] = []
     begin = LocalStorage.open_writer
     monkeypatch.setattr(
-        LocalStorage, "open_writer", lambda self, key: begun.append(key) or begin(self, key)
+        LocalStorage, "open_writer", lambda self, key, _=0: begun.append(key) or begin(self, key)
     )
     report = small.backup()
     assert begun

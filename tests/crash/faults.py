@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bcn.catalog.sql import SqlCatalog
+from bcn.engine.handful import Handful
 from bcn.errors import Interrupted, StorageError, StorageFullError
 from bcn.storage import local
 from bcn.storage.local import LocalStorage
@@ -83,6 +84,7 @@ def _guarded(change: Callable[..., Any], steps: Steps, name: Callable[..., str])
 
 _CHANGES: tuple[tuple[Any, str, Callable[..., str]], ...] = (
     (local._LocalWriter, "commit", lambda writer: f"create {writer._path}"),
+    (Handful, "_copy_some", lambda _, pairs: f"create {pairs[0][1]} and others"),
     (LocalStorage, "replace", lambda storage, key, _: f"replace {storage.root}/{key}"),
     (LocalStorage, "delete", lambda storage, key: f"delete {storage.root}/{key}"),
     (LocalStorage, "delete_all", lambda storage, prefix: f"delete {storage.root}/{prefix}*"),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bcn.engine import handful
 from bcn.errors import Interrupted, StorageFullError
 from bcn.maintenance.verify import VerifyRequest, run_verify
 from bcn.model import PitId, TableId
@@ -25,6 +26,7 @@ from tests.support.small import InProcess
 pytestmark = pytest.mark.long
 
 EXPECTED = {"t": 13, "u": 9, "v": 5}
+HANDFULS = 2  # of ten files
 SHORT = LeaseSettings(ttl_seconds=0.02)  # a killed run is this very process, so it looks alive
 
 
@@ -90,10 +92,23 @@ def count_steps(work: Callable[[], Any]) -> list[str]:
 def test_a_backup_that_ends_between_any_two_steps_is_made_whole_by_the_next(
     shop: Shop, fault: Fault
 ) -> None:
-    steps = count_steps(lambda: backup(shop.copy(f"backup-{fault.value}")))
+    check_every_end(shop, fault, f"backup-{fault.value}")
+
+
+def test_so_is_one_that_is_killed_while_it_copies_by_the_handful(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handful, "_WORTH_FILES", 1)
+    steps = check_every_end(shop, Fault.KILLED, "handful")
+    assert len([step for step in steps if step.endswith("and others")]) == HANDFULS
+
+
+def check_every_end(shop: Shop, fault: Fault, name: str) -> list[str]:
+    """Let backups end before each step in turn, which are given; each time, make another."""
+    steps = count_steps(lambda: backup(shop.copy(name)))
     released = next(n for n, step in enumerate(steps) if step.endswith(".released"))
     for number in range(released if fault is Fault.REFUSED else len(steps)):
-        desk = shop.copy(f"backup-{fault.value}-{number}")
+        desk = shop.copy(f"{name}-{number}")
         strike(Steps(number, fault), lambda desk=desk: backup(desk))
         left = desk.pits()
         assert left[0] == str(shop.first)
@@ -106,6 +121,7 @@ def test_a_backup_that_ends_between_any_two_steps_is_made_whole_by_the_next(
         assert str(report.pit) > max(left)
         check_whole(desk)  # all PITs: the earlier one, too, and what the fault may have published
         shutil.rmtree(desk.root)
+    return steps
 
 
 def test_a_lease_that_cannot_be_released_does_not_undo_what_was_published(shop: Shop) -> None:

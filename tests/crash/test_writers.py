@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from bcn.catalog.protocol import TABLE, Pointer
+from bcn.model import TableId
 from bcn.repository.lease import find_held_lease
 from tests.support.command import Desk, answer_of, open_desk, session_members, started, wait_until
 from tests.support.small import InProcess
@@ -57,6 +59,9 @@ def create(spec, scope, now):
     return real(spec, scope, now)
 scope_module.create_repository = create
 """
+
+# Processes of other PID namespaces are not known to one another, as on two machines.
+MACHINE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 
 
 @pytest.mark.spark
@@ -142,6 +147,25 @@ def test_of_two_restores_to_one_target_one_wins_and_the_table_is_whole(desk: Des
     assert (won.code, lost.code, lost.error) == (0, 16, "TargetExistsError")
     assert lost.hint
     location = won.report["tables"][0]["metadata_location"]
+    assert desk.differences(table, location, desk.target / "shop/large") == []
+    assert not list((desk.target / "shop/large").glob(".bcn-*"))
+
+
+@pytest.mark.spark
+def test_of_two_restores_from_two_machines_to_one_target_one_wins(desk: Desk) -> None:
+    table = desk.add_table("large", snapshots=1, files=8, file_bytes=1 << 20)
+    desk.product(InProcess()).backup()
+    line = ("restore", "--table", "large", "--target-catalog", "dr", "--limit-rate", "3M")
+    with started(desk.start(*line, behind=MACHINE) for _ in range(2)) as processes:
+        answers = sorted((answer_of(process) for process in processes), key=lambda item: item.code)
+    won, lost = answers
+    assert (won.code, lost.code, lost.error) == (0, 16, "TargetExistsError")
+    assert "another restore was quicker" in lost.message
+    assert "--target-table" in lost.hint
+    location = won.report["tables"][0]["metadata_location"]
+    assert desk.catalog("dr").find_pointer(TableId(("shop",), "large")) == Pointer(
+        TableId(("shop",), "large"), location, TABLE
+    )
     assert desk.differences(table, location, desk.target / "shop/large") == []
     assert not list((desk.target / "shop/large").glob(".bcn-*"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -14,6 +14,7 @@ from bcn.backup.stage import copied_prefix, plan_key
 from bcn.backup.tasks import COPIED_SCHEMA, FILE_IDENTITY, CopyResult, CopyTask, Failure, Run
 from bcn.backup.walk import failure
 from bcn.engine.chunks import Chunk
+from bcn.engine.handful import NOWHERE, Handful, Pair, find_handful, in_handfuls, pair_of
 from bcn.engine.meter import Meter
 from bcn.engine.parts import Part, save_part
 from bcn.engine.transfer import Copied, Pace, Transfer, map_files, small_in_flight
@@ -28,6 +29,8 @@ from bcn.model import PitId
 from bcn.repository import layout
 from bcn.storage.open import Stores, open_storage
 from bcn.storage.protocol import Storage
+
+_File = tuple[int, int, str]  # the table's number, the root's, and the path
 
 
 class _RepositoryWriteError(Exception):
@@ -130,7 +133,8 @@ class _Copying:
     def __init__(self, task: CopyTask) -> None:
         repository = open_storage(task.run.repository)
         stores, pace = Stores(task.run.access), Pace(task.bytes_per_second)
-        self._copier = _Copier(repository, task.run, stores, Transfer(pace))
+        self._transfer = Transfer(pace)
+        self._copier = _Copier(repository, task.run, stores, self._transfer)
         self._meter = Meter(task.meter, task.number)
         self._untouched = task.untouched
         self._ids = {number: recipe.object_id for number, recipe in task.tables.items()}
@@ -140,6 +144,9 @@ class _Copying:
             for root in recipe.roots
         }
         self._in_flight = small_in_flight(repository, stores, self._spellings.values())
+        self._repository, self._stores = repository, stores
+        is_plain = self._in_flight == 1 and task.bytes_per_second is None
+        self._handful = find_handful(task.small_files) if is_plain else None
         self._failures: list[Failure] = []
         self._files_adopted = 0
         self._bytes_adopted = 0
@@ -147,18 +154,49 @@ class _Copying:
     def copy(self, chunks: Sequence[Chunk], plan: Part) -> Iterator[_CopiedRow]:
         """Rows of the files that are stored now. Raises _RepositoryWriteError."""
         planned = partial(_planned, plan)
-        for row in map_files(self._copy, planned, chunks, self._in_flight):
+        many = partial(self._copy_many, self._handful) if self._handful else None
+        for row in map_files(self._copy, planned, chunks, self._in_flight, many):
             if isinstance(row, Failure):
                 self._failures.append(row)
             else:
                 self._count(row.stored)
                 yield row
+        self._transfer.settle()
 
-    def _copy(self, file: tuple[int, int, str]) -> _CopiedRow | Failure:
-        table_no, root_id, path = file
-        location = f"{self._spellings[table_no, root_id]}/{path}"
+    def _copy_many(
+        self, handful: Handful, files: Iterable[_File]
+    ) -> Iterator[_CopiedRow | Failure]:
+        for some in in_handfuls(files):
+            pairs = [self._pair(file) for file in some]
+            for file, content in zip(some, handful.copy(pairs), strict=True):
+                if content is None:
+                    yield self._copy(file)
+                else:
+                    yield _CopiedRow(*file, _Stored(self._key(file), content, copied=True))
+
+    def _pair(self, file: _File) -> Pair:
+        """From where to where a file goes if nothing is there yet."""
         try:
-            key = layout.data_key(self._ids[table_no], root_id, path)
+            key = self._key(file)
+            if file[0] not in self._untouched and self._repository.find_stat(key) is not None:
+                return NOWHERE
+            return pair_of(*self._stores.resolve(self._location(file)), self._repository, key)
+        except BcnError:
+            return NOWHERE  # the ordinary way tells
+
+    def _location(self, file: _File) -> str:
+        table_no, root_id, path = file
+        return f"{self._spellings[table_no, root_id]}/{path}"
+
+    def _key(self, file: _File) -> str:
+        table_no, root_id, path = file
+        return layout.data_key(self._ids[table_no], root_id, path)
+
+    def _copy(self, file: _File) -> _CopiedRow | Failure:
+        table_no, root_id, path = file
+        location = self._location(file)
+        try:
+            key = self._key(file)
             is_free = table_no in self._untouched
             stored = self._copier.copy(location, key, is_free=is_free)
             return _CopiedRow(table_no, root_id, path, stored)
@@ -184,7 +222,7 @@ class _Copying:
         )
 
 
-def _planned(plan: Part, chunk: Chunk) -> Iterator[tuple[int, int, str]]:
+def _planned(plan: Part, chunk: Chunk) -> Iterator[_File]:
     rows = plan.load_group(chunk.row_group)
     return zip(*(rows[name].to_pylist() for name in FILE_IDENTITY), strict=True)
 

@@ -243,6 +243,7 @@ class Round:
             return
         slots = self._engine.slots
         rate = self._options.bytes_per_second
+        small_files = sum(chunk.files for chunk in chunks if not chunk.is_large)
         with listen(self._engine.host, self._progress) as meter:
             tasks = [
                 CopyTask(
@@ -253,6 +254,7 @@ class Round:
                     self._untouched,
                     rate / slots if rate else None,
                     meter,
+                    small_files // slots,
                 )
                 for number, bin_ in enumerate(bin_chunks(chunks, slots))
             ]

@@ -181,6 +181,7 @@ class CopyTask:
     untouched: frozenset[int]
     bytes_per_second: float | None
     meter: MeterAddress | None
+    small_files: int  # of all tasks, for each slot
 
 
 @dataclass(frozen=True, slots=True)
