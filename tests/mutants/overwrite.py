@@ -65,6 +65,17 @@ MUTANTS = (
         (_OVERWRITE + "test_a_commit_right_after_the_swap_is_no_lost_history",),
     ),
     Mutant(
+        "overwrite-not-the-old-one",
+        "the table that is to be replaced is not taken for its successor",
+        "restore/register.py",
+        "    if pointer.metadata_location == replaced:\n        return None\n",
+        "",
+        (
+            _OVERWRITE
+            + "test_the_old_table_is_not_taken_for_the_new_one_whose_metadata_is_beside_its_own",
+        ),
+    ),
+    Mutant(
         "overwrite-old-place",
         "where the old one is is told by the run that ends it, too",
         "restore/prepare.py",

@@ -7,6 +7,8 @@ from tests.mutants.mutant import Mutant
 
 _REWRITES = "tests/restore/test_rewrites.py::"
 _CHECKS = "tests/restore/test_small_checks.py::"
+_RACES = "tests/restore/test_races.py::"
+_OVERTAKEN = _RACES + "test_who_is_overtaken_in_any_phase_is_told_so_and_leaves_the_winner_alone"
 _SMALL = _REWRITES + "test_a_small_table_differs_in_its_places_only"
 
 _DAMAGE = _CHECKS + "test_one_changed_byte_is_found_and_nothing_appears"
@@ -92,10 +94,18 @@ REWRITING = (
     Mutant(
         "restore-scratch",
         "nothing but the table is left at a target",
+        "restore/place.py",
+        '        self._storage.delete_all(f"{self._prefix}/{SCRATCH}/")\n',
+        "        pass\n",
+        (_CHECKS + "test_a_restore_that_was_stopped_goes_on_with_what_it_has",),
+    ),
+    Mutant(
+        "restore-scratch-of-others",
+        "nor at one that an earlier run has finished",
         "restore/run.py",
-        '            open_storage(self._run_value.scratch).delete_all("")\n',
-        "",
-        (_SMALL + "[2]",),
+        "        for table in (*back, *tables[:1]):",
+        "        for table in tables[:1]:",
+        (_CHECKS + "test_a_restore_that_was_stopped_between_two_tables_leaves_nothing_but_them",),
     ),
 )
 
@@ -209,6 +219,89 @@ PLACES = (
     ),
 )
 
+RACES = (
+    Mutant(
+        "race-own-notes",
+        "two restores of one table do not share working files",
+        "restore/place.py",
+        '        return f"{self._target.location}/{SCRATCH}/{self._run}"\n',
+        '        return f"{self._target.location}/{SCRATCH}"\n',
+        (_RACES + "test_what_a_restore_of_fewer_tables_notes_meanwhile_is_not_taken_for_ones_own",),
+    ),
+    Mutant(
+        "race-told",
+        "who is overtaken while files are copied is told so",
+        "restore/run.py",
+        "            with told_of_others(self._catalog, tables):\n",
+        "            if True:\n",
+        (_OVERTAKEN + "[copying-sql]",),
+    ),
+    Mutant(
+        "race-told-late",
+        "so is who is overtaken before a table is registered",
+        "restore/run.py",
+        "            with told_of_others(self._catalog, [table]):\n",
+        "            if True:\n",
+        (_OVERTAKEN + "[registering-hadoop]",),
+    ),
+    Mutant(
+        "race-told-of-views",
+        "or a view",
+        "restore/run.py",
+        "            with told_of_others(self._catalog, [view]):\n",
+        "            if True:\n",
+        (_RACES + "test_of_two_that_bring_a_view_one_does",),
+    ),
+    Mutant(
+        "race-at-work",
+        "who finds bytes of a restore that has not ended is told whose",
+        "restore/race.py",
+        "            _raise_rival(items, error)\n",
+        "            pass\n",
+        (_RACES + "test_who_finds_other_bytes_of_a_restore_that_is_at_work_is_told_whose",),
+    ),
+    Mutant(
+        "race-leaves-nothing",
+        "who was overtaken takes its working files back",
+        "restore/race.py",
+        "            lost.marker.abandon()\n",
+        "",
+        (_RACES + "test_who_loses_takes_working_files_back_that_the_winner_did_not_look_for",),
+    ),
+    Mutant(
+        "race-leaves-no-mark",
+        "and its mark",
+        "restore/place.py",
+        '            if self._load().get("run") == self._run:\n',
+        "            if False:\n",
+        (_RACES + "test_who_loses_where_a_table_was_takes_its_mark_back",),
+    ),
+    Mutant(
+        "race-looks-again",
+        "what has come to a place before it was marked is not adopted",
+        "restore/place.py",
+        "            self._look_again()\n",
+        "            pass\n",
+        (_RACES + "test_files_of_a_restore_under_another_name_are_not_adopted",),
+    ),
+    Mutant(
+        "race-own-table",
+        "a table that this very run has registered is no other's",
+        "restore/race.py",
+        "pointer is not None and pointer.metadata_location != item.metadata_location",
+        "pointer is not None",
+        (_RACES + "test_what_goes_wrong_after_ones_own_registering_is_told_as_it_is",),
+    ),
+    Mutant(
+        "race-removing",
+        "a folder goes though others write there",
+        "storage/local_folders.py",
+        "            if error.errno not in _MEANWHILE or tries == 0:\n",
+        "            if True:\n",
+        ("tests/storage/test_local.py::test_a_folder_goes_though_others_write_there",),
+    ),
+)
+
 CHECKING = (
     Mutant(
         "check-before-register",
@@ -276,4 +369,4 @@ CHECKING = (
     ),
 )
 
-MUTANTS = (*REWRITING, *COMPARING, *PLACES, *CHECKING, *subsets.MUTANTS)
+MUTANTS = (*REWRITING, *COMPARING, *PLACES, *RACES, *CHECKING, *subsets.MUTANTS)

@@ -21,6 +21,7 @@ from bcn.errors import (
     UnsupportedCatalogError,
     UsageError,
 )
+from bcn.iceberg.relocate import Move
 from bcn.model import PitId, TableId
 from bcn.repository.repository import Scope
 from bcn.restore.plan import place_beside
@@ -152,6 +153,36 @@ def test_a_run_that_was_stopped_after_the_swap_is_finished(small: SmallPlace) ->
     assert report.files_copied == 0
     assert small.differences(whole, report) == []
     assert not list(small.warehouse.rglob(".bcn-restore*"))
+
+
+def _move_metadata(small: SmallPlace, table: SmallTable) -> str:
+    """Have metadata files of a table outside of it from now on; gives their folder."""
+    folder = small.warehouse / "metadata-of-all"
+    folder.mkdir()
+    table.metadata = table.metadata.rename(folder / table.metadata.name)
+    small.commit(table, lambda document: None)
+    return str(folder)
+
+
+def _stop(*_: Any) -> None:
+    raise _StoppedError
+
+
+def test_the_old_table_is_not_taken_for_the_new_one_whose_metadata_is_beside_its_own(
+    small: SmallPlace,
+) -> None:
+    table = small.add(2)
+    folder = _move_metadata(small, table)
+    small.backup()
+    whole, old = SmallTable(table.root, table.metadata), hurt(small, table)
+    real = small.product.open(SOURCE)
+    more: dict[str, Any] = {"map_roots": (Move(folder, folder),), "overwrite": True}
+    with pytest.raises(_StoppedError):
+        small.restore(target_catalog=SOURCE, catalog=Wrapped(real, "replace", _stop), **more)
+    assert place_of(small) == old
+    assert small.differences(whole, small.restore(target_catalog=SOURCE, **more)) == []
+    assert place_of(small) != old
+    assert Path(place_of(small)).parent == Path(old).parent
 
 
 def test_a_commit_right_after_the_swap_is_no_lost_history(small: SmallPlace) -> None:

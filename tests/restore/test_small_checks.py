@@ -16,7 +16,7 @@ from bcn.errors import (
     OverlapError,
     TargetExistsError,
 )
-from bcn.restore.place import MARKER
+from bcn.model import TableId
 from bcn.storage.local import sync_mount
 from tests.support.small import SOURCE, TARGET, AtPhase, SmallPlace, Wrapped, open_small
 
@@ -89,7 +89,27 @@ def test_a_restore_that_was_stopped_goes_on_with_what_it_has(small: SmallPlace) 
     report = small.restore()
     assert report.files_adopted >= 4
     assert small.differences(table, report) == []
-    assert not list((small.folder / "target").rglob(MARKER))
+    assert not list((small.folder / "target").rglob(".bcn-*"))
+
+
+def test_a_restore_that_was_stopped_between_two_tables_leaves_nothing_but_them(
+    small: SmallPlace,
+) -> None:
+    """The next run begins with another table, and keeps its working files there."""
+    small.add(2, "a")
+    small.add(2, "b")
+    small.backup()
+    real: Any = small.product.open(TARGET)
+
+    def register(table: TableId, location: str) -> None:
+        if table.name == "b":
+            _stop()
+        real.register(table, location)
+
+    with pytest.raises(_StoppedError):
+        small.restore(catalog=Wrapped(real, "register", register))
+    small.restore()
+    assert not list((small.folder / "target").rglob(".bcn-*"))
 
 
 @pytest.mark.parametrize("name", ["f0.parquet", "one.parquet"])

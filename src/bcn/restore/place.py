@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from bcn.errors import (
     KeyExistsError,
     MissingKeyError,
     OverlapError,
+    StorageError,
     TargetExistsError,
     UnsupportedSchemeError,
 )
@@ -25,7 +27,7 @@ from bcn.storage.protocol import StorageSpec
 
 MARKER = ".bcn-restore.json"
 SCRATCH = ".bcn-restore"
-_OF_ONE_RUN = {"owner": None, "replaces": None}  # of the marker: who is at it, and what it found
+_OF_ONE_RUN = {"owner": None, "run": None, "replaces": None}  # of the marker: who, what it found
 
 
 def check_place(target: Target, declared: Iterable[str], repository: StorageSpec) -> None:
@@ -108,13 +110,19 @@ def _homes(pointers: Iterable[Pointer]) -> Iterator[tuple[str, TableId]]:
 
 
 class Marker:
-    """A file at a target that says which restore is under way there, and whose it is."""
+    """A file at a target that says which restore is under way there, and whose it is.
+
+    It does not keep runs on other machines out, of which nobody here knows whether they are alive.
+    So each run has working files of its own, and the catalog decides who was first.
+    """
 
     def __init__(self, stores: Stores, target: Target, pit: PitId) -> None:
         self._storage, self._prefix = stores.resolve(target.location)
         self._key = f"{self._prefix}/{MARKER}"
         self._target = target
         self._me = this_process()
+        self._run = secrets.token_hex(8)
+        self._is_set = False
         self._document: Json = {
             "version": "1",
             "pit": str(pit),
@@ -122,6 +130,11 @@ class Marker:
             "table": str(target.table),
             "location": target.location,
         }
+
+    @property
+    def scratch(self) -> str:
+        """Where this run keeps its working files, if it keeps them here: no other run does."""
+        return f"{self._target.location}/{SCRATCH}/{self._run}"
 
     def is_ours(self) -> bool:
         """Whether an earlier run of this very restore was here and did not end.
@@ -148,9 +161,14 @@ class Marker:
 
     def check_empty(self) -> None:
         """Raises TargetExistsError if there are files that no unfinished run of ours left."""
-        if self.is_ours() or self._target.moves.is_identity:
+        if not self.is_ours():
+            self._check_nothing_else()
+
+    def _check_nothing_else(self) -> None:
+        if self._target.moves.is_identity:
             return
-        found = next(self._storage.iter_keys(self._prefix + "/"), None)
+        keys = self._storage.iter_keys(self._prefix + "/")
+        found = next((key for key in keys if key != self._key), None)
         if found is not None:
             raise TargetExistsError(
                 f"{self._target.location} is not empty: it holds {found.rpartition('/')[2]}",
@@ -158,9 +176,13 @@ class Marker:
             )
 
     def set(self) -> None:
-        """Say that this restore is under way, and that it is ours from now on."""
+        """Say that this restore is under way, and that it is ours from now on.
+
+        Raises TargetExistsError if another one has come since the place was looked at.
+        """
         replaces = self._target.replaces
-        document = {**self._document, "owner": asdict(self._me), "replaces": replaces}
+        mine = {"owner": asdict(self._me), "run": self._run, "replaces": replaces}
+        document = {**self._document, **mine}
         data = (json.dumps(document, indent=2) + "\n").encode()
         try:
             self._storage.write_once(self._key, data)
@@ -170,15 +192,48 @@ class Marker:
                     f"another restore is under way at {self._target.location}"
                 ) from None
             self._storage.replace(self._key, data)
+        else:
+            self._look_again()
+        self._is_set = True
+
+    def _look_again(self) -> None:
+        """One that has begun and ended since has left its files, but no marker."""
+        try:
+            self._check_nothing_else()
+        except TargetExistsError:
+            self._storage.delete(self._key)
+            raise
 
     def replaced(self) -> str | None:
         """The metadata file of the table whose place an earlier run was to take."""
         found = self._load().get("replaces")
         return found if isinstance(found, str) else None
 
+    def find_rival(self) -> str | None:
+        """Who else has marked the place since this run did."""
+        found = self._load() if self._is_set else {}
+        if not found or found.get("run") == self._run:
+            return None
+        return str(_parse_owner(found.get("owner")) or "somebody")
+
     def remove(self) -> None:
         """Say that it has ended."""
         self._storage.delete(self._key)
+
+    def remove_scratch(self) -> None:
+        """Remove working files of all runs: of stopped ones, and of those that have lost.
+
+        Not before what is here is registered: nobody else can then win, nor needs them.
+        """
+        self._storage.delete_all(f"{self._prefix}/{SCRATCH}/")
+
+    def abandon(self) -> None:
+        """Take back what this run alone has put here and no table needs: another one has won."""
+        with suppress(StorageError):  # who has won is what must be told
+            self._storage.delete_all(f"{self._prefix}/{SCRATCH}/{self._run}/")
+            self._storage.delete_empty(f"{self._prefix}/{SCRATCH}/")
+            if self._load().get("run") == self._run:
+                self._storage.delete(self._key)
 
 
 def _parse_owner(document: object) -> Owner | None:

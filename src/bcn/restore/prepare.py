@@ -31,7 +31,7 @@ from bcn.restore.plan import (
     place_beside,
     target_name,
 )
-from bcn.restore.register import load_document, load_metadata, metadata_location
+from bcn.restore.register import find_registered, load_document, load_metadata
 from bcn.restore.tasks import RestoreRecipe
 from bcn.restore.template import fill_location
 from bcn.restore.views import load_view, note_references, renaming_of
@@ -47,7 +47,7 @@ class Item:
     marker: Marker
     is_back: bool = False
     replaced: str | None = None  # by an earlier run
-    metadata_location: str = ""
+    metadata_location: str = ""  # as soon as it is written
     uuid: str | None = None
 
     @property
@@ -287,25 +287,16 @@ class Preparation:
         done but to remove it.
         """
         for item in items:
-            item.is_back = item.marker.is_ours() and self._is_registered(item.target)
+            item.is_back = item.marker.is_ours() and self._is_there(item)
             item.replaced = item.marker.replaced() if item.is_back else None
         if any(item.is_back for item in items):
-            found = [item.is_back or self._is_registered(item.target) for item in items]
+            found = [item.is_back or self._is_there(item) for item in items]
             for item in items if all(found) else ():
                 item.is_back = True
 
-    def _is_registered(self, target: Target) -> bool:
-        try:
-            self._catalog.check_target(target.table, target.location)
-        except TargetExistsError:
-            pass
-        else:
-            return False
-        folder = metadata_location(self._catalog, target).rpartition("/")[0]
-        pointer = self._catalog.find_pointer(target.table)
-        if pointer is None or pointer.kind != target.record.type:
-            return False
-        return pointer.metadata_location.rpartition("/")[0] == folder
+    def _is_there(self, item: Item) -> bool:
+        replaced = item.marker.replaced()
+        return find_registered(self._catalog, item.target, replaced) is not None
 
 
 def _is_still_view(item: Item) -> bool:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import uuid
 
 from bcn.catalog.protocol import TABLE, Catalog, Pointer, is_or_follows
-from bcn.errors import CatalogError, DamagedRepositoryError, MissingKeyError
+from bcn.errors import (
+    CatalogError,
+    DamagedRepositoryError,
+    MissingKeyError,
+    TargetExistsError,
+)
 from bcn.iceberg.history import trim_metadata
 from bcn.iceberg.metadata import (
     TableFacts,
@@ -39,6 +44,26 @@ def metadata_location(catalog: Catalog, target: Target) -> str:
     if catalog.fixes_locations:
         return f"{target.location}/metadata/{new_name}"
     return f"{target.moves.apply(folder)}/{new_name}"
+
+
+def find_registered(catalog: Catalog, target: Target, replaced: str | None) -> Pointer | None:
+    """What a restore to this very target has registered, if one has.
+
+    Not the table that it was to replace, whose metadata may be in the same folder.
+    """
+    try:
+        catalog.check_target(target.table, target.location)
+    except TargetExistsError:
+        pass
+    else:
+        return None
+    folder = metadata_location(catalog, target).rpartition("/")[0]
+    pointer = catalog.find_pointer(target.table)
+    if pointer is None or pointer.kind != target.record.type:
+        return None
+    if pointer.metadata_location == replaced:
+        return None
+    return pointer if pointer.metadata_location.rpartition("/")[0] == folder else None
 
 
 def save_metadata(stores: Stores, location: str, document: Json) -> None:

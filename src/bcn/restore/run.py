@@ -16,9 +16,9 @@ from bcn.iceberg.view import relocate_view
 from bcn.repository.inventory import Slot
 from bcn.repository.pit import PitManifest
 from bcn.repository.repository import open_repository
-from bcn.restore.place import SCRATCH
-from bcn.restore.plan import RestoreRequest
+from bcn.restore.plan import RestoreRequest, Target
 from bcn.restore.prepare import Item, Preparation, Prepared
+from bcn.restore.race import told_of_others
 from bcn.restore.register import (
     build_metadata,
     check_given,
@@ -41,7 +41,7 @@ from bcn.restore.tasks import (
     StepTask,
 )
 from bcn.restore.views import check_registered_view
-from bcn.storage.open import Stores, flush_places, open_storage
+from bcn.storage.open import Stores, flush_places
 from bcn.telemetry.progress import Progress, Silent, Stopwatch
 
 ROWS_PER_GROUP = 200_000
@@ -117,12 +117,16 @@ class _Restore:
             return self._report(prepared)
         tables = [table for table in prepared.tables if not table.is_back]
         if tables:
-            self._restore(tables)
+            with told_of_others(self._catalog, tables):
+                self._restore(tables)
         with self._watch.phase("register"):
             self._progress.phase("registering")
             self._make_namespaces(prepared)
             self._register(tables)
             self._register_views(prepared)
+        back = [table for table in prepared.tables if table.is_back]
+        for table in (*back, *tables[:1]):  # where this run or an earlier one had working files
+            table.marker.remove_scratch()
         for item in (*prepared.tables, *prepared.views):
             item.marker.remove()  # not before all are there, so that another run could go on
         return self._report(prepared)
@@ -157,8 +161,7 @@ class _Restore:
         for table in tables[1:]:
             table.marker.set()
         access = self._catalog.access
-        scratch = access.spec(f"{tables[0].target.location}/{SCRATCH}")
-        open_storage(scratch).delete_all("")  # sizes that a stopped run noted are not ours
+        scratch = access.spec(tables[0].marker.scratch)
         self._run_value = RestoreRun(self._request.repository, scratch, access)
         self._recipes = {table.target.number: table.recipe for table in tables}
         self._sort(tables)
@@ -173,7 +176,6 @@ class _Restore:
         with self._watch.phase("check"):
             self._check()
         with self._watch.phase("flush"):
-            open_storage(self._run_value.scratch).delete_all("")
             flush_places(move.new for table in tables for move in table.target.moves.moves)
 
     def _sort(self, tables: Sequence[Item]) -> None:
@@ -267,14 +269,19 @@ class _Restore:
         for table in tables:
             target, document = table.target, table.document
             location = metadata_location(self._catalog, target)
-            save_metadata(self._stores, location, document)
-            if target.replaces is None:
-                self._catalog.register(target.table, location)
-            else:
-                self._catalog.replace(target.table, target.replaces, location)
-                self._progress.message(f"{target.table} was {target.replaces}")
+            with told_of_others(self._catalog, [table]):
+                save_metadata(self._stores, location, document)
+                table.metadata_location = location
+                self._publish(target, location)
             check_registered(self._stores, self._catalog, target, location, document)
-            table.metadata_location, table.uuid = location, document.get("table-uuid")
+            table.uuid = document.get("table-uuid")
+
+    def _publish(self, target: Target, location: str) -> None:
+        if target.replaces is None:
+            self._catalog.register(target.table, location)
+        else:
+            self._catalog.replace(target.table, target.replaces, location)
+            self._progress.message(f"{target.table} was {target.replaces}")
 
     def _register_views(self, prepared: Prepared) -> None:
         """After the tables, so that a view never appears before what it names."""
@@ -288,10 +295,12 @@ class _Restore:
                 view.document, target.moves, uuid=new_id, renaming=prepared.renaming
             )
             location = metadata_location(self._catalog, target)
-            save_metadata(self._stores, location, document)
-            self._catalog.register_view(target.table, location)
+            with told_of_others(self._catalog, [view]):
+                save_metadata(self._stores, location, document)
+                view.metadata_location = location
+                self._catalog.register_view(target.table, location)
             check_registered_view(self._stores, self._catalog, target, document)
-            view.metadata_location, view.uuid = location, document.get("view-uuid")
+            view.uuid = document.get("view-uuid")
 
     def _report(self, prepared: Prepared) -> RestoreReport:
         return RestoreReport(

@@ -190,6 +190,7 @@ class _Worker:
             self.meter.add(1, size_bytes)
             if not brought:
                 self._count_adopted(size_bytes)
+        self._transfer.settle()
 
     def rewrite(self, chunk: Chunk) -> None:
         """Make the files of a chunk anew, and note what became of them."""
