@@ -4,27 +4,39 @@ BIN := .venv/bin
 JARS := .venv/jars
 IVY = java -jar $$(ls .venv/lib/python3*/site-packages/pyspark/jars/ivy-2*.jar) \
 	-cache .venv/ivy -confs default -types jar bundle -warn -retrieve '$(JARS)/[artifact]-[revision].[ext]'
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 PYTEST := LC_ALL=C.UTF-8 $(BIN)/python -m pytest --durations=12
+# Half of the time is spent waiting for servers, disks and clocks: two run beside each other.
+TWO := -n 2 --dist loadfile
 
-.PHONY: install servers demo month test test-all unit lint types bench mutants docs clean
+.PHONY: install develop servers demo month test test-all unit lint types bench mutants docs clean
 
 install: .venv/.installed
 
+# The archive takes half a minute of one core: the other one fetches jars meanwhile.
 .venv/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP) -e '.[examples]'
 	$(IVY) -dependency org.apache.iceberg iceberg-spark-runtime-4.1_2.13 1.12.0
-	$(IVY) -dependency org.xerial sqlite-jdbc 3.50.3.0
-	$(IVY) -dependency org.postgresql postgresql 42.7.8
-	$(IVY) -dependency org.apache.iceberg iceberg-aws-bundle 1.12.0
-	$(IVY) -notransitive -dependency org.apache.hadoop hadoop-aws 3.4.2
-	$(IVY) -notransitive -dependency software.amazon.awssdk s3-transfer-manager 2.54.17
-	$(IVY) -notransitive -dependency software.amazon.awssdk apache-client 2.54.17
+	$(BIN)/python -m bcn.engine.archive & archive=$$!; \
+	$(IVY) -dependency org.xerial sqlite-jdbc 3.50.3.0 && \
+	$(IVY) -dependency org.postgresql postgresql 42.7.8 && \
+	$(IVY) -dependency org.apache.iceberg iceberg-aws-bundle 1.12.0 && \
+	$(IVY) -notransitive -dependency org.apache.hadoop hadoop-aws 3.4.2 && \
+	$(IVY) -notransitive -dependency software.amazon.awssdk s3-transfer-manager 2.54.17 && \
+	$(IVY) -notransitive -dependency software.amazon.awssdk apache-client 2.54.17; \
+	code=$$?; wait $$archive; exit $$code
+	touch $@
+
+develop: .venv/.developing  ## what tests, checks and the bench need besides
+
+.venv/.developing: .venv/.installed
+	$(PIP) -e '.[dev]'
 	touch $@
 
 servers: .venv/.servers  ## what the tests' servers need; each is fetched once
 
-.venv/.servers: .venv/.installed
+.venv/.servers: .venv/.developing
 	$(BIN)/python -m tests.support.servers
 	touch $@
 
@@ -34,27 +46,27 @@ demo: install           ## a small warehouse, backup, disaster, restore, proof
 month: install          ## a month in the life of a catalog, written to docs/month.md
 	$(BIN)/python -m examples.month
 
-test: install servers lint types      ## every test that is not slow
-	$(PYTEST) -m "not slow"
+test: develop servers lint types      ## every test that is not slow
+	$(PYTEST) $(TWO) -m "not slow"
 
-test-all: install servers lint types  ## the slow ones too
-	$(PYTEST)
+test-all: develop servers lint types  ## the slow ones too
+	$(PYTEST) $(TWO)
 
-unit: install                 ## the fast part: no Spark, no server, on all cores
+unit: develop                 ## the fast part: no Spark, no server, on all cores
 	$(PYTEST) -n auto -m "not spark and not server and not long and not slow"
 
-lint: install
+lint: develop
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
 
-types: install
+types: develop
 	$(BIN)/mypy
 
-mutants: install        ## switch each step off: some test must fail
+mutants: develop        ## switch each step off: some test must fail
 	$(BIN)/python -m tests.mutants
 
-bench: install          ## figures beside the peers', in one run
+bench: develop          ## figures beside the peers', in one run
 	$(BIN)/python -m bench
 
 docs: install           ## pages that are generated

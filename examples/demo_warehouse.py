@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bcn.engine.spark import archive_conf, archive_folder
+
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -Dfile.encoding=UTF-8"
@@ -185,6 +187,7 @@ def start_spark(scratch: Path) -> Any:
 def _settings(scratch: Path) -> dict[str, str]:
     jars = sorted(str(jar) for jar in (Path(sys.prefix) / "jars").glob("*.jar"))
     return {
+        **archive_conf(archive_folder()),
         "spark.master": "local[2]",
         "spark.app.name": "bcn-demo",
         "spark.jars": ",".join(jars),

@@ -19,7 +19,7 @@ from tests.mutants.mutant import Mutant, MutantError, applied
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("src", "tests", "pyproject.toml")
-COMPILED = ("iceberg/kernel.py", "iceberg/splice.py")
+COMPILED = ("engine/handful.py", "iceberg/kernel.py", "iceberg/splice.py")
 TIMEOUT_SECONDS = 300
 
 KILLED, SURVIVED, BROKEN = "killed", "SURVIVED", "BROKEN"

@@ -123,8 +123,8 @@ PERFORMANCE = steps(
         "restore_performance_large_dataset",
         "all tables are restored together",
         "restore/run.py",
-        "            self._restore(tables)\n",
-        ("            for one in tables:\n                self._restore([one])\n"),
+        "                self._restore(tables)\n",
+        "                for one in tables:\n                    self._restore([one])\n",
     ),
     (
         "concurrent_read_during_backup",
