@@ -15,8 +15,8 @@ from typing import Any
 
 from bench import backup, capture, listing, many, memory, startup, stores
 from bench.peers import find_restic, version_of
+from bench.walker import DEFLATE, INFLATE, PYICEBERG
 
-PYICEBERG = "pyiceberg: read a deflated manifest"
 _PYICEBERG_BOUND = 16
 _PEERS = {"cp": "cp -r, sync", "restic": "restic"}
 
@@ -45,12 +45,14 @@ def run_walker() -> dict[str, Any]:
 
 def walker_rows(result: dict[str, Any]) -> Iterator[Row]:
     rates, reader = result["rates"], result["rates"][PYICEBERG]
+    peers = {"decode": f"zlib inflates {rates[INFLATE]:,.0f}"}
+    peers["rewrite"] = f"zlib -1 deflates {rates[DEFLATE]:,.0f}"
     for name, bound in result["targets"].items():
-        rate = rates[name]
+        rate, what = rates[name], name.removeprefix("bcn: ")
         yield Row(
-            name.removeprefix("bcn: ").removesuffix(" (one core)"),
+            what,
             f"{rate:,.0f} entries/s",
-            f"pyiceberg reads {reader:,.0f}",
+            peers.get(what.partition(" ")[0], f"pyiceberg reads {reader:,.0f}"),
             f">= {bound:,}",
             rate >= bound,
         )

@@ -79,7 +79,7 @@ def save_version(life: Life, number: int, layers: Sequence[Layer]) -> ObjectReco
 
 
 @pytest.mark.long
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(LAYERS, st.booleans(), st.booleans()), min_size=1, max_size=6),
     st.integers(0, 3),

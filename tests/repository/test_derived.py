@@ -374,7 +374,7 @@ STEPS = st.one_of(
 
 
 @pytest.mark.long
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.lists(st.tuples(st.lists(STEPS, max_size=4), st.booleans()), min_size=1, max_size=7))
 def test_small_changes_give_what_all_pits_say(
     rounds: Sequence[tuple[Sequence[tuple[str, ...]], bool]],

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -176,13 +176,20 @@ class Desk:
     # the command
 
     def start(
-        self, *arguments: str, hook: str | None = None, **environ: str
+        self,
+        *arguments: str,
+        hook: str | None = None,
+        behind: Sequence[str] = (),
+        **environ: str,
     ) -> subprocess.Popen[str]:
-        """Run bcn in a session of its own; a hook is Python that the process runs first."""
+        """Run bcn in a session of its own, behind another command if need be.
+
+        A hook is Python that the process runs first.
+        """
         line = ["-m", "bcn"] if hook is None else ["-c", hook + _RUN]
         clean = {key: value for key, value in os.environ.items() if not key.startswith("BCN_")}
         return subprocess.Popen(
-            [sys.executable, *line, *arguments, "--json", "--quiet"],
+            [*behind, sys.executable, *line, *arguments, "--json", "--quiet"],
             cwd=self.root,
             env=clean | environ,
             stdout=subprocess.PIPE,

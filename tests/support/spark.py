@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bcn.catalog.spark_side import SparkSide
+from bcn.engine.spark import archive_conf, archive_folder
 
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
@@ -59,6 +60,7 @@ def _close_sockets_with_their_files() -> None:
 
 def _settings(scratch: Path) -> dict[str, str]:
     return {
+        **archive_conf(archive_folder()),
         "spark.jars": ",".join(
             str(jar) for jar in sorted((Path(sys.prefix) / "jars").glob("*.jar"))
         ),
