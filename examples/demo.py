@@ -14,13 +14,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from examples.demo_proof import Reading, Verdict, count_catalog, judge, read_catalog
 from examples.demo_warehouse import (
+    AT_ONCE,
     FIRST_WEEKS,
     NEXT_DAY,
     Chapter,
@@ -149,9 +152,9 @@ def open_spark(stage: Stage) -> Iterator[Any]:
 
 def write(spark: Any, chapters: Sequence[Chapter]) -> dict[str, Reading]:
     """Write to the source, say what, and give back all of its tables as they are then."""
-    for chapter in chapters:
-        tell(spark, chapter)
-        say(f"   {chapter.table:<18} {chapter.story}")
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        for line in threads.map(partial(tell, spark), chapters):
+            say(f"   {line}")
     tables = read_catalog(spark, "prod")
     rows = sum(reading["branch main"].count for reading in tables.values())
     versions = sum(len(reading) for reading in tables.values())
@@ -193,16 +196,17 @@ def lose_and_restore(stage: Stage) -> None:
 
 def prove(stage: Stage, spark: Any, sources: Mapping[str, dict[str, Reading]]) -> None:
     """Compare catalogs with the source as it was then. Raises DemoFailedError."""
-    verdicts = [
-        verdict
-        for catalog, source in sources.items()
-        for verdict in judge(
-            catalog,
-            source,
-            read_catalog(spark, catalog),
-            count_catalog(catalog, stage.folder / f"{catalog}.db"),
-        )
-    ]
+    databases = [stage.folder / f"{catalog}.db" for catalog in sources]
+    with ThreadPoolExecutor(1) as other:  # pyiceberg counts while Spark reads
+        counted = other.map(count_catalog, sources, databases)
+        read = [read_catalog(spark, catalog) for catalog in sources]
+        verdicts = [
+            verdict
+            for (catalog, source), restored, counts in zip(
+                sources.items(), read, counted, strict=True
+            )
+            for verdict in judge(catalog, source, restored, counts)
+        ]
     show_verdicts(verdicts)
     if wrong := [verdict.table for verdict in verdicts if not verdict.is_equal]:
         raise DemoFailedError(f"not as in the source: {', '.join(wrong)}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from examples.demo_warehouse import DemoFailedError
+from examples.demo_warehouse import AT_ONCE, DemoFailedError
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,9 @@ def read_catalog(spark: Any, catalog: str) -> dict[str, Reading]:
         for database in spark.sql(f"SHOW NAMESPACES IN {catalog}").collect()
         for table in spark.sql(f"SHOW TABLES IN {catalog}.{database.namespace}").collect()
     ]
-    return {name: _read_table(spark, f"{catalog}.{name}") for name in sorted(names)}
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        readings = threads.map(lambda name: _read_table(spark, f"{catalog}.{name}"), sorted(names))
+        return dict(zip(sorted(names), readings, strict=True))
 
 
 def _read_table(spark: Any, name: str) -> Reading:

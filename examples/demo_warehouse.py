@@ -14,6 +14,7 @@ from bcn.engine.spark import archive_conf, archive_folder
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -Dfile.encoding=UTF-8"
+AT_ONCE = 2  # tables of this size leave a core idle while they are written or read alone
 ON_READ = {
     f"table-default.write.{operation}.mode": "merge-on-read"
     for operation in ("delete", "update", "merge")
@@ -188,7 +189,7 @@ def _settings(scratch: Path) -> dict[str, str]:
     jars = sorted(str(jar) for jar in (Path(sys.prefix) / "jars").glob("*.jar"))
     return {
         **archive_conf(archive_folder()),
-        "spark.master": "local[2]",
+        "spark.master": f"local[{AT_ONCE}]",
         "spark.app.name": "bcn-demo",
         "spark.jars": ",".join(jars),
         "spark.sql.extensions": _EXTENSIONS,
@@ -235,7 +236,8 @@ def make_databases(spark: Any, catalog: str) -> None:
         spark.sql(f"CREATE NAMESPACE {database}")
 
 
-def tell(spark: Any, chapter: Chapter) -> None:
-    """Run a chapter's statements."""
+def tell(spark: Any, chapter: Chapter) -> str:
+    """Run a chapter's statements; gives back its line for the reader."""
     for statement in chapter.statements:
         spark.sql(statement)
+    return f"{chapter.table:<18} {chapter.story}"

@@ -5,11 +5,36 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _ARCHIVE = ("tests/engine/test_archive.py",)
+_DAEMON = ("tests/engine/test_daemon.py",)
 _DIGEST = ("tests/engine/test_digest.py",)
 _HANDFUL = ("tests/engine/test_handful.py",)
 _TRANSFER = ("tests/engine/test_transfer.py",)
 
 MUTANTS = (
+    Mutant(
+        "daemon-of-our-own",
+        "workers are not compiled anew in every command",
+        "engine/spark.py",
+        '    "spark.python.daemon.module": "bcn.engine.daemon",\n',
+        "",
+        _DAEMON,
+    ),
+    Mutant(
+        "daemon-other-spark",
+        "zips of another Spark stay on the path",
+        "engine/daemon.py",
+        "if Path(at).resolve().parent != zips",
+        'if not at.endswith(".zip")',
+        _DAEMON,
+    ),
+    Mutant(
+        "daemon-accumulators",
+        "nobody waits for accumulators that are not there",
+        "engine/spark.py",
+        'threading.Thread(target=server.shutdown, name="bcn-spark-end", daemon=True).start()',
+        "server.shutdown()",
+        _DAEMON,
+    ),
     Mutant(
         "digest-lent-memory",
         "what a writer lent is hashed before it is let go",

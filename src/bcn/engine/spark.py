@@ -66,6 +66,7 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": QUICK_JVM,
+    "spark.python.daemon.module": "bcn.engine.daemon",
 }
 # Over TCP, every task ends with 40 ms of waiting for a delayed acknowledgement. The kernel allows
 # 108 bytes for the name of a socket, of which Spark uses 42.
@@ -204,7 +205,19 @@ class Engine:
             return
         self._thread.join(timeout=wait_seconds)
         if self._context is not None and self._context.__dict__.pop("_started_by_bcn", False):
-            self._context.stop()
+            _stop_context(self._context)
+
+
+def _stop_context(context: Any) -> None:
+    """PySpark waits for the thread that takes accumulators, which looks up once a second.
+
+    bcn has no accumulators, so that thread is left to end by itself, or with the process.
+    """
+    server, context._accumulatorServer = context._accumulatorServer, None
+    context.stop()
+    if isinstance(server.server_address, str):
+        Path(server.server_address).unlink(missing_ok=True)
+    threading.Thread(target=server.shutdown, name="bcn-spark-end", daemon=True).start()
 
 
 class _Partition:
