@@ -1,52 +1,43 @@
 # Everything lands in .venv; delete it to start again.
 PYTHON ?= python3
 BIN := .venv/bin
-JARS := .venv/jars
-IVY = java -jar $$(ls .venv/lib/python3*/site-packages/pyspark/jars/ivy-2*.jar) \
-	-cache .venv/ivy -confs default -types jar bundle -warn -retrieve '$(JARS)/[artifact]-[revision].[ext]'
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+PIP := $(BIN)/pip --quiet --disable-pip-version-check
 PYTEST := LC_ALL=C.UTF-8 $(BIN)/python -m pytest --durations=12
 # Half of the time is spent waiting for servers, disks and clocks: two run beside each other.
 TWO := -n 2 --dist loadfile
 
-.PHONY: install spark-wheel packages class-archive jars develop servers demo month test test-all unit lint types bench mutants docs clean
+.PHONY: install spark-wheel packages jars develop servers demo month test test-all unit lint types bench mutants docs clean
 
 install: .venv/.installed
 
-# Two lanes for two cores. PySpark comes as source: a wheel of it is made while all others are fetched.
-.venv/.installed: pyproject.toml constraints.txt
+# Two lanes for two cores: PySpark comes as source, so a wheel of it is made and its Ivy fetches jars
+# while pip fetches all other packages.
+.venv/.installed: pyproject.toml constraints.txt jars.xml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	+$(MAKE) --no-print-directory -j 2 spark-wheel packages
-	$(PIP) --find-links .venv/wheels -e '.[examples]'
+	+$(MAKE) --no-print-directory -j 2 jars packages
+	$(PIP) install -c constraints.txt --no-compile --find-links .venv/wheels -e '.[examples]'
 	rm -rf .venv/wheels
-	$(IVY) -dependency org.apache.iceberg iceberg-spark-runtime-4.1_2.13 1.12.0
-	+$(MAKE) --no-print-directory -j 2 class-archive jars
+	$(BIN)/python -m bcn.engine.archive
 	touch $@
 
-# Jars are packed already: packing them again, as a wheel would, takes half of the time.
+# What is in it is packed already: packing it again would take half of the time.
 spark-wheel:
-	-$(BIN)/pip wheel --quiet --disable-pip-version-check -c constraints.txt --no-deps \
-		-C--build-option=--compression=stored --wheel-dir .venv/wheels pyspark
+	$(PIP) wheel -c constraints.txt --no-deps -C--build-option=--compression=stored --wheel-dir .venv/wheels pyspark
+	$(BIN)/python -m zipfile --extract .venv/wheels/pyspark-*.whl .venv/wheels
+
+jars: spark-wheel
+	java -jar .venv/wheels/pyspark/jars/ivy-2*.jar -ivy jars.xml -cache .venv/ivy -confs default -types jar bundle -warn \
+		-retrieve '.venv/jars/[artifact]-[revision].[ext]' > .venv/ivy.log || (cat .venv/ivy.log; exit 1)
 
 packages:
 	$(BIN)/python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-		print(*(name for name in project['dependencies'] if 'pyspark' not in name), sep='\n')" | $(PIP) -r /dev/stdin
-
-class-archive:
-	$(BIN)/python -m bcn.engine.archive
-
-jars:
-	$(IVY) -dependency org.xerial sqlite-jdbc 3.50.3.0
-	$(IVY) -dependency org.postgresql postgresql 42.7.8
-	$(IVY) -dependency org.apache.iceberg iceberg-aws-bundle 1.12.0
-	$(IVY) -notransitive -dependency org.apache.hadoop hadoop-aws 3.4.2
-	$(IVY) -notransitive -dependency software.amazon.awssdk s3-transfer-manager 2.54.17
-	$(IVY) -notransitive -dependency software.amazon.awssdk apache-client 2.54.17
+		print(*(name for name in project['dependencies'] if 'pyspark' not in name), sep='\n')" \
+		| $(PIP) install -c constraints.txt --no-compile -r /dev/stdin
 
 develop: .venv/.developing  ## what tests, checks and the bench need besides
 
 .venv/.developing: .venv/.installed
-	$(PIP) -e '.[dev]'
+	$(PIP) install -c constraints.txt -e '.[dev]'
 	touch $@
 
 servers: .venv/.servers  ## what the tests' servers need; each is fetched once

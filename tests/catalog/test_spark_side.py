@@ -193,8 +193,8 @@ def test_no_secret_is_in_the_text_form(tmp_path: Path) -> None:
 
 
 def test_versions_are_those_that_the_tests_run_with() -> None:
-    text = (Path(__file__).parents[2] / "Makefile").read_text()
-    found = set(re.findall(r"-dependency (\S+) (\S+) (\S+)", text))
+    text = (Path(__file__).parents[2] / "jars.xml").read_text()
+    found = set(re.findall(r'org="(\S+)" name="(\S+)" rev="(\S+)"', text))
     sections = [
         CatalogSettings("c", "hadoop", {"warehouse": "s3a://b/w"}),
         CatalogSettings("c", "sql", {"uri": "sqlite:////x.db"}),

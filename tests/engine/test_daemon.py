@@ -17,6 +17,7 @@ from bcn.engine.daemon import without_copies
 PROGRAM = """\
 import json, threading, time
 from pathlib import Path
+from bcn.engine.archive import _end_jvm
 from bcn.engine.spark import Engine, SparkSettings
 
 def origin(_task):
@@ -37,6 +38,7 @@ if __name__ == "__main__":
     again = Engine(SparkSettings(master="local[1]"))
     (second,) = again.run(abs, [-2])
     again.stop()
+    _end_jvm()
     print(json.dumps([origin(0)[0], found, was_there, socket.exists(), seconds, second]))
 """
 
@@ -84,3 +86,4 @@ def test_workers_come_from_the_package_and_spark_ends_without_a_wait(tmp_path: P
     assert found == [package, []]
     assert (was_there, is_left, second) == (True, False, 2)
     assert seconds < 20
+    assert "Traceback" not in done.stderr  # the JVM ended first, and nobody has to know

@@ -36,6 +36,14 @@ MUTANTS = (
         _DAEMON,
     ),
     Mutant(
+        "daemon-quiet-end",
+        "a JVM that ends first prints nothing",
+        "engine/spark.py",
+        "    server.handle_error = _leave\n",
+        "",
+        _DAEMON,
+    ),
+    Mutant(
         "digest-lent-memory",
         "what a writer lent is hashed before it is let go",
         "engine/transfer.py",

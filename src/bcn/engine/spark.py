@@ -211,13 +211,18 @@ class Engine:
 def _stop_context(context: Any) -> None:
     """PySpark waits for the thread that takes accumulators, which looks up once a second.
 
-    bcn has no accumulators, so that thread is left to end by itself, or with the process.
+    bcn has no accumulators, so that thread is left to end by itself, with the JVM or the process.
     """
     server, context._accumulatorServer = context._accumulatorServer, None
+    server.handle_error = _leave
     context.stop()
     if isinstance(server.server_address, str):
         Path(server.server_address).unlink(missing_ok=True)
     threading.Thread(target=server.shutdown, name="bcn-spark-end", daemon=True).start()
+
+
+def _leave(*_request: object) -> None:
+    """A line that ended early is no news when all of it ends."""
 
 
 class _Partition:
