@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import socketserver
 import ssl
 import subprocess
 import threading
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from bcn.catalog import hive_client
 from bcn.catalog.hive import HiveCatalog
 from bcn.catalog.open import open_catalog
 from bcn.catalog.protocol import CatalogSettings, Pointer
@@ -92,7 +94,10 @@ def test_an_http_server_that_answers_at_once() -> None:
         assert "is an HTTP server" in str(refusal(uri))
 
 
-def test_an_http_server_that_waits_for_the_end_of_a_line() -> None:
+def test_an_http_server_that_waits_for_the_end_of_a_line_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hive_client, "_CONTACT_SECONDS", 60.0)
     server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     server.RequestHandlerClass.log_message = lambda *_: None  # type: ignore[method-assign]
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -103,6 +108,19 @@ def test_an_http_server_that_waits_for_the_end_of_a_line() -> None:
         server.server_close()
     assert "is an HTTP server" in str(error)
     assert "9083" in error.hint
+
+
+def test_an_http_server_that_hangs_up_on_what_it_does_not_know() -> None:
+    class Short(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            if self.request.recv(4) == b"OPTI":
+                self.request.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Short) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        error = refusal(f"thrift://127.0.0.1:{server.server_address[1]}")
+        server.shutdown()
+    assert "is an HTTP server" in str(error)
 
 
 def test_a_tls_port(tmp_path: Path) -> None:

@@ -92,11 +92,19 @@ MUTANTS = (
     ),
     Mutant(
         "hive-silent-http",
-        "an HTTP server that says nothing is known as one",
+        "an HTTP server that hangs up is known as one",
         "catalog/hive_diagnosis.py",
-        "(probes and not start and _speaks_http(address))",
+        "(probes and not start and speaks_http(address))",
         "False",
-        (_WIRE + "test_an_http_server_that_waits_for_the_end_of_a_line",),
+        (_WIRE + "test_an_http_server_that_hangs_up_on_what_it_does_not_know",),
+    ),
+    Mutant(
+        "hive-waiting-http",
+        "an HTTP server that waits is not waited for",
+        "catalog/hive_client.py",
+        "if speaks_http(address):",
+        "if False:",
+        (_WIRE + "test_an_http_server_that_waits_for_the_end_of_a_line_is_not_waited_for",),
     ),
     Mutant(
         "hive-statistics",

@@ -33,6 +33,7 @@ from bcn.catalog.hive_diagnosis import (
     StrangeAnswerError,
     diagnose,
     reason_of,
+    speaks_http,
 )
 from bcn.catalog.protocol import CatalogSettings, public_location, strip_slashes
 from bcn.errors import CatalogError, SettingsError
@@ -41,6 +42,7 @@ _T = TypeVar("_T")
 _ADDRESS = re.compile(r"thrift://(?P<host>\[[0-9A-Fa-f:.]+\]|[^/:@\[\]\s]+)(?::(?P<port>\d+))?/?\Z")
 _DEFAULT_PORT = 9083
 _CONTACT_SECONDS = 8.0  # to find somebody who answers, all addresses together
+_SILENCE_SECONDS = 1.5  # before the port is asked what else it may be
 _CALL_SECONDS = 120.0  # one answer of a metastore that is known to be one
 PATIENCE_SECONDS = 60.0  # a metastore that restarts needs up to 20
 _PAUSE_SECONDS = 0.5
@@ -187,16 +189,16 @@ class Metastore:
         try:
             if self._kerberos:
                 return sock, self._kerberos_client(sock, address)
-            return sock, self._client(sock)
+            return sock, self._client(sock, address)
         except BaseException:
             sock.close()
             raise
 
-    def _client(self, sock: socket.socket) -> Client:
+    def _client(self, sock: socket.socket, address: Address) -> Client:
         transport = _wrap(sock)
         client = Client(_protocol(TBufferedTransport(transport, _FRAME)))
         client.send_set_ugi(self.user, self._groups)
-        start = sock.recv(4, socket.MSG_PEEK)
+        start = _first_bytes(sock, address)
         if not start.startswith(b"\x80\x01"):  # how every answer of thrift begins
             raise StrangeAnswerError(start)
         client.recv_set_ugi()
@@ -219,6 +221,20 @@ class Metastore:
 
 class _SilentError(CatalogError):
     """No metastore answers."""
+
+
+def _first_bytes(sock: socket.socket, address: Address) -> bytes:
+    """How an answer begins. Who is silent may be an HTTP server, which is not waited for."""
+    seconds = sock.gettimeout() or _CONTACT_SECONDS
+    deadline = time.monotonic() + seconds
+    sock.settimeout(min(_SILENCE_SECONDS, seconds))
+    try:
+        return sock.recv(4, socket.MSG_PEEK)
+    except TimeoutError:
+        if speaks_http(address):
+            raise StrangeAnswerError(b"HTTP") from None
+    sock.settimeout(max(deadline - time.monotonic(), 0.1))
+    return sock.recv(4, socket.MSG_PEEK)
 
 
 def _wrap(sock: socket.socket) -> TSocket:

@@ -50,7 +50,7 @@ def diagnose(address: Address, error: Exception, *, probes: bool) -> tuple[str, 
     if isinstance(error, NoConnectionError):
         return f"there is no metastore at {address}: {reason_of(error)}", CHECK_URI
     start = error.start if isinstance(error, StrangeAnswerError) else b""
-    if start.startswith(b"HTTP") or (probes and not start and _speaks_http(address)):
+    if start.startswith(b"HTTP") or (probes and not start and speaks_http(address)):
         return (
             f"{address} is an HTTP server, no Hive Metastore",
             f'{_THRIFT_PORT}; a REST catalog has type = "rest"',
@@ -63,7 +63,7 @@ def diagnose(address: Address, error: Exception, *, probes: bool) -> tuple[str, 
     return f"{address} does not answer as a Hive Metastore: {reason_of(error)}", _CHECK_PORT
 
 
-def _speaks_http(address: Address) -> bool:
+def speaks_http(address: Address) -> bool:
     """Many HTTP servers wait in silence for the end of a line that thrift never sends."""
     with suppress(OSError), _probe(address) as probe:
         probe.sendall(b"OPTIONS / HTTP/1.0\r\n\r\n")
