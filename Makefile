@@ -15,7 +15,7 @@ install: .venv/.installed
 .venv/.installed: pyproject.toml constraints.txt jars.xml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	+$(MAKE) --no-print-directory -j 2 jars packages
-	$(PIP) install -c constraints.txt --no-compile --find-links .venv/wheels -e '.[examples]'
+	$(PIP) install -c constraints.txt --find-links .venv/wheels -e '.[examples]'
 	rm -rf .venv/wheels
 	$(BIN)/python -m bcn.engine.archive
 	touch $@
@@ -32,7 +32,7 @@ jars: spark-wheel
 packages:
 	$(BIN)/python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
 		print(*(name for name in project['dependencies'] if 'pyspark' not in name), sep='\n')" \
-		| $(PIP) install -c constraints.txt --no-compile -r /dev/stdin
+		| $(PIP) install -c constraints.txt -r /dev/stdin
 
 develop: .venv/.developing  ## what tests, checks and the bench need besides
 
