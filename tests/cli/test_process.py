@@ -223,7 +223,7 @@ def _wait_until_it_sleeps(pid: int) -> None:
 def test_a_second_signal_ends_the_clean_up_at_once() -> None:
     script = (
         "import os, signal, time\n"
-        "from bcn.cli.main import catch_signals\n"
+        "from bcn.cli.signals import catch_signals\n"
         "from bcn.errors import Interrupted\n"
         "catch_signals()\n"
         "try:\n"

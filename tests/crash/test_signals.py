@@ -89,22 +89,69 @@ def test_a_signal_around_publishing_leaves_a_whole_pit_or_none(
     assert again.report["parent_pit"] == desk.pits()[-2]
 
 
-def test_a_signal_inside_a_callback_of_a_library_is_not_lost() -> None:
-    """Python drops what is raised there: in a callback of C, in a destructor."""
+LOSING = {
+    "callback": """\
+@ctypes.CFUNCTYPE(None)
+def lose(): os.kill(os.getpid(), signal.SIGTERM)
+""",
+    "destructor": """\
+class Thing:
+    def __del__(self): os.kill(os.getpid(), signal.SIGTERM)
+lose = Thing
+""",
+    "catch all": """\
+def lose():
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
+    except:
+        pass
+""",
+    "catch all, kept": """\
+def lose():
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
+    except BaseException as error:
+        reason = str(error)
+""",
+}
+
+
+@pytest.mark.parametrize("way", LOSING)
+def test_a_signal_that_a_library_drops_is_not_lost(way: str) -> None:
+    """Python drops what is raised in a callback of C or a destructor; some code catches all."""
     script = (
         "import ctypes, os, signal, time\n"
-        "from bcn.cli.main import catch_signals\n"
+        "from bcn.cli.signals import catch_signals\n"
         "catch_signals()\n"
-        "@ctypes.CFUNCTYPE(None)\n"
-        "def callback(): os.kill(os.getpid(), signal.SIGTERM)\n"
+        f"{LOSING[way]}"
         "try:\n"
-        "    callback()\n"
+        "    lose()\n"
         "    time.sleep(30)\n"
         "except BaseException as stop: print(repr(stop))\n"
     )
     line = [sys.executable, "-c", script]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("Interrupted(143)\n", "")
+
+
+def test_a_stop_that_was_told_does_not_come_again() -> None:
+    script = (
+        "import os, signal, time\n"
+        "from bcn.cli import main\n"
+        "def work(_arguments):\n"
+        "    try: os.kill(os.getpid(), signal.SIGTERM); time.sleep(30)\n"
+        "    except BaseException as stop: print(repr(stop))\n"
+        "    return 143\n"
+        "main.run = work\n"
+        "leave = main._leave\n"
+        "main._leave = lambda code: (time.sleep(1), print('left'), leave(code))\n"
+        "main.main()\n"
+    )
+    line = [sys.executable, "-c", script]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (143, "Interrupted(143)\nleft\n", "")
 
 
 @pytest.mark.spark

@@ -16,8 +16,25 @@ _TOLD = "tests/bad_input/test_stacks.py::"
 _KILLED = "test_a_catalog_that_is_killed_while_it_is_read_or_registered_into_is_waited_for"
 
 _SHARED = ("tests/storage/test_shared_memory.py",)
+_SIGNALS = "tests/crash/test_signals.py::"
 
 MUTANTS = (
+    Mutant(
+        "signal-dropped",
+        "a stop that a library dropped comes again",
+        "cli/signals.py",
+        "        weakref.finalize(interrupted, self._wait_and_repeat, number).atexit = False\n",
+        "",
+        (_SIGNALS + "test_a_signal_that_a_library_drops_is_not_lost",),
+    ),
+    Mutant(
+        "signal-told",
+        "a stop that was told does not come again",
+        "cli/main.py",
+        "    stops.end()\n",
+        "",
+        (_SIGNALS + "test_a_stop_that_was_told_does_not_come_again",),
+    ),
     Mutant(
         "sent-by-tls",
         "the kernel sends memory by itself only where it need not be enciphered",

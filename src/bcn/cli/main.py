@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from types import FrameType
 from typing import NoReturn
 
 import click
@@ -33,6 +31,7 @@ from bcn.cli.commands.up import up
 from bcn.cli.commands.verify import verify
 from bcn.cli.options import common_options
 from bcn.cli.output import error_json, write_error, write_json, write_note
+from bcn.cli.signals import catch_signals
 from bcn.errors import BcnError, Interrupted
 
 _BUG_HINT = "this is a bug of bcn: please report it, with what the same command says with -v"
@@ -77,8 +76,9 @@ def main() -> NoReturn:
         warnings.simplefilter("ignore")  # of libraries; ours are lines of the report
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # files
-    catch_signals()
+    stops = catch_signals()
     code = run(sys.argv[1:])
+    stops.end()
     if code > 128:
         _leave(code)
     sys.exit(code)
@@ -137,33 +137,3 @@ def _told(error: BaseException, message: str, hint: str, exit_code: int, is_json
         except BcnError as unwritten:
             write_error(str(unwritten), unwritten.hint)
     return exit_code
-
-
-def catch_signals() -> None:
-    """Turn SIGINT and SIGTERM into Interrupted, once: the second one ends the process at once.
-
-    What is raised inside a callback of C or a destructor is dropped there; such a stop comes again.
-    """
-    is_stopping = False
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        nonlocal is_stopping
-        if is_stopping:
-            os._exit(128 + number)
-        is_stopping = True
-        raise Interrupted(128 + number)
-
-    def hear_dropped(dropped: sys.UnraisableHookArgs) -> None:
-        nonlocal is_stopping
-        if isinstance(dropped.exc_value, Interrupted):
-            is_stopping = False
-            number = dropped.exc_value.exit_code - 128
-            again = threading.Timer(0.05, os.kill, (os.getpid(), number))
-            again.daemon = True
-            again.start()
-        elif not is_stopping:  # a library that was stopped halfway may complain
-            sys.__unraisablehook__(dropped)
-
-    sys.unraisablehook = hear_dropped
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
