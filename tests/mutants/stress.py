@@ -16,6 +16,7 @@ _TOLD = "tests/bad_input/test_stacks.py::"
 _KILLED = "test_a_catalog_that_is_killed_while_it_is_read_or_registered_into_is_waited_for"
 
 _SHARED = ("tests/storage/test_shared_memory.py",)
+_COPIES = "tests/storage/test_s3_copy.py::"
 _SIGNALS = "tests/crash/test_signals.py::"
 
 MUTANTS = (
@@ -97,7 +98,23 @@ MUTANTS = (
         "storage/cloud.py",
         "        if not self.bucket.may_copy_from(origin):\n",
         "        if not origin.size_bytes:\n",
-        ("tests/storage/test_s3_copy.py::test_what_has_to_be_streamed_is_asked_for_once",),
+        (_COPIES + "test_what_has_to_be_streamed_is_asked_for_once",),
+    ),
+    Mutant(
+        "copies-compared",
+        "a copy whose digest is not told is compared with its origin",
+        "storage/s3_copy.py",
+        "digest if digest == _read_digest(origin.bucket, origin.name) else None",
+        "digest",
+        (_COPIES + "test_a_copy_without_digest_that_is_not_the_same_is_made_anew",),
+    ),
+    Mutant(
+        "copies-kept",
+        "a whole copy whose digest is not told is not deleted",
+        "storage/s3_copy.py",
+        " or self._compare(origin, name)",
+        "",
+        (_COPIES + "test_a_whole_copy_without_digest_is_never_deleted",),
     ),
     Mutant(
         "slow-down",

@@ -13,6 +13,7 @@ from bcn.storage.cloud_stream import COPIED_BYTES
 from bcn.storage.open import open_storage
 from bcn.storage.protocol import Storage, StorageSpec
 from bcn.storage.requests import request_counts
+from bcn.storage.s3_copy import MARK_HEADER
 from tests.support.proxy import Refuse, Request, open_proxy
 from tests.support.servers import S3Server
 
@@ -97,6 +98,39 @@ def test_a_server_without_digests_is_asked_once(seaweed: S3Server) -> None:
         assert Transfer().copy(source, "large", target, name).sha256 == DIGEST
     assert _copies() == before + 1
     assert sorted(target.iter_keys("")) == ["one", "two"]
+
+
+def test_a_whole_copy_without_digest_is_never_deleted(seaweed: S3Server) -> None:
+    """Another attempt of the same task may have hashed it and told that it is stored."""
+    with open_proxy(seaweed.server.address) as proxy:
+        source, target = (_place(seaweed, **{"s3.endpoint": proxy.endpoint}) for _ in range(2))
+        source.write_once("large", DATA)
+        assert Transfer().copy(source, "large", target, "copy").sha256 == DIGEST
+    sent = [asked.method for asked in proxy.seen if asked.path.endswith("/root/copy")]
+    assert "DELETE" not in sent
+    assert sent.count("PUT") == 1
+    assert target.read("copy") == DATA
+
+
+def test_a_copy_without_digest_that_is_not_the_same_is_made_anew(seaweed: S3Server) -> None:
+    marks: list[str] = []
+
+    def damage(request: Request) -> None:
+        sent = {name.lower(): value for name, value in request.headers.items()}
+        marks.extend(sent[MARK_HEADER] for _ in range("x-amz-copy-source" in sent))
+        if "x-amz-checksum-mode" in sent:
+            bucket, _, name = request.path.removeprefix("/").partition("/")
+            metadata = {MARK_HEADER.removeprefix("x-amz-meta-"): marks[0]}
+            body = DATA[:-1] + b"D"
+            seaweed.client().put_object(Bucket=bucket, Key=name, Body=body, Metadata=metadata)
+
+    with open_proxy(seaweed.server.address) as proxy:
+        source, target = (_place(seaweed, **{"s3.endpoint": proxy.endpoint}) for _ in range(2))
+        source.write_once("large", DATA)
+        proxy.rule = damage
+        assert Transfer().copy(source, "large", target, "copy").sha256 == DIGEST
+    assert len(marks) == 1
+    assert target.read("copy") == DATA
 
 
 def test_what_the_repository_may_not_read_is_streamed(minio: S3Server, source: Storage) -> None:

@@ -109,7 +109,7 @@ class Doubtful(Protocol):
 
 @runtime_checkable
 class Copying(Protocol):
-    """A bucket whose service copies objects and tells their SHA-256."""
+    """A bucket whose service copies objects, most of them telling their SHA-256."""
 
     def may_copy_from(self, origin: Origin) -> bool:
         """Whether it is worth asking; no request is sent."""
@@ -117,8 +117,8 @@ class Copying(Protocol):
     def copy_from(self, origin: Origin, name: str, mark: str) -> bytes | None:
         """Copy an object here, over what is there: the service's own digest.
 
-        Only for an origin that `may_copy_from` said yes to.
-        None if it cannot, does not hold the origin, or gives no digest; nothing is there then.
+        Only for an origin that `may_copy_from` said yes to. Where no digest is told, copy and
+        origin are read. None if it cannot, or they differ; nothing is there then.
         """
 
 

@@ -41,7 +41,7 @@ class S3Bucket:
         self.service = settings.service
         self.connection = S3Connection(settings)
         self._ask, self._send = self.connection.ask, self.connection.send
-        self._copying = S3Copying(self.connection)
+        self._copying = S3Copying(self, self.connection)
         self.conditions = Conditions(self, is_known=settings.endpoint is None)
 
     # reading

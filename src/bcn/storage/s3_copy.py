@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import threading
 from collections.abc import Mapping
 
-from bcn.storage.bucket import Origin
+from bcn.storage.bucket import Bucket, Origin
+from bcn.storage.cloud_stream import open_stream
 from bcn.storage.fault import Fault, Kind
 from bcn.storage.s3_connection import COPY_SOURCE, SLOW_SECONDS, Request, S3Connection
 from bcn.storage.s3_signature import spell_path
@@ -14,6 +16,7 @@ from bcn.storage.s3_signature import spell_path
 MARK_HEADER = "x-amz-meta-bcn-write"
 _WHOLE = "FULL_OBJECT"
 _LARGEST_BYTES = 5 << 30  # one request copies no more; parts would have digests of parts only
+_PIECE_BYTES = 1 << 20
 _DIGEST_BYTES = 32
 _OF_THE_OBJECT = {Kind.MISSING, Kind.EXISTS}  # it was removed or changed meanwhile
 _CANNOT = _OF_THE_OBJECT | {
@@ -30,7 +33,8 @@ _CANNOT = _OF_THE_OBJECT | {
 class S3Copying:
     """Copies into one bucket; remembers of which buckets the server cannot copy."""
 
-    def __init__(self, connection: S3Connection) -> None:
+    def __init__(self, bucket: Bucket, connection: S3Connection) -> None:
+        self._bucket = bucket
         self._connection = connection
         self._useless: set[str] = set()
         self._lock = threading.Lock()
@@ -70,17 +74,36 @@ class S3Copying:
             self._useless.add(origin.bucket.name)
 
     def _read_back(self, origin: Origin, name: str, mark: str) -> bytes | None:
-        """The digest of what is there now, if it is our copy, whole; else nothing stays of it."""
+        """The digest of what is there now, if it is our copy, whole; else nothing stays of it.
+
+        A whole copy is never deleted: another attempt of the same task, which one of the two does
+        not know to be alive, may have found it good and told so.
+        """
         send = self._connection.send
         found = send("head", Request("HEAD", name, {"x-amz-checksum-mode": "ENABLED"})).headers
         if found.get(MARK_HEADER) != mark:
             raise Fault(Kind.EXISTS)
-        digest = _find_digest(found)
-        if digest is not None and found.get("content-length") == str(origin.size_bytes):
-            return digest
+        digest = None
+        if found.get("content-length") == str(origin.size_bytes):
+            digest = _find_digest(found) or self._compare(origin, name)
+        if digest is None:
+            self._give_up(origin)
+            send("delete", Request("DELETE", name))
+        return digest
+
+    def _compare(self, origin: Origin, name: str) -> bytes | None:
+        """The digest of copy and origin, read, since the server tells none; None if they differ."""
         self._give_up(origin)
-        send("delete", Request("DELETE", name))
-        return None
+        digest = _read_digest(self._bucket, name)
+        return digest if digest == _read_digest(origin.bucket, origin.name) else None
+
+
+def _read_digest(bucket: Bucket, name: str) -> bytes:
+    digest, buffer = hashlib.sha256(), memoryview(bytearray(_PIECE_BYTES))
+    with open_stream(bucket, name, f"s3://{bucket.name}/{name}") as reader:
+        while count := reader.readinto(buffer):
+            digest.update(buffer[:count])
+    return digest.digest()
 
 
 def _find_digest(headers: Mapping[str, str]) -> bytes | None:
