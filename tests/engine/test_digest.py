@@ -21,27 +21,33 @@ from hypothesis import strategies as st
 from bcn.engine import digest as digest_module
 from bcn.engine import sha256, sha256_lanes
 from bcn.engine.digest import Digests
-from bcn.engine.sha256_lanes import LANES, NEEDED
+from bcn.engine.sha256_lanes import LANES
 
 LARGE = 1 << 20
-HAS_INSTRUCTIONS = bool(llvm.get_host_cpu_features().get("sha"))
-
-
-HAS_LANES = HAS_INSTRUCTIONS and all(llvm.get_host_cpu_features().get(name) for name in NEEDED)
+CPU = dict(llvm.get_host_cpu_features())
+HAS_INSTRUCTIONS = bool(CPU.get("sha"))
+HAS_LANES = sha256_lanes.find_features(CPU) is not None
+CPUS = {  # of whose features loops are made
+    "two": {name: has for name, has in CPU.items() if not name.startswith("avx")},
+    "eight": CPU,
+    "eight, no instructions": {**CPU, "sha": False},
+    "eight, no instructions, AVX2": {"avx2": bool(CPU.get("avx2"))},
+}
 
 
 @cache
-def kernel_of(lanes: int) -> sha256.Kernel | None:
-    """Loops that take so many streams at a time, whatever is quickest here."""
-    seconds = iter([2.0, 1.0] if lanes == LANES else [9.0, 1.0])
+def kernel_of(cpu: str) -> sha256.Kernel | None:
+    """Loops for a CPU like that; eight streams at a time are quicker if they can be taken."""
+    seconds = iter([2.0, 1.0])
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(llvm, "get_host_cpu_features", lambda: CPUS[cpu])
         patch.setattr(sha256, "_quickest", lambda _: next(seconds))
         return sha256.build()
 
 
-@pytest.fixture(autouse=True, params=[2, LANES], ids=["two", "eight"])
+@pytest.fixture(autouse=True, params=CPUS)
 def lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many streams are hashed at a time; two, where the CPU has no wide registers."""
+    """How many streams are hashed at a time; two, too, where there are no loops."""
     monkeypatch.setattr(digest_module, "_COMPILED_AFTER_BYTES", 0)
     kernel = kernel_of(request.param)
     monkeypatch.setattr(sha256, "load", lambda: kernel)
@@ -58,11 +64,23 @@ def expected(data: bytes | bytearray) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-def test_the_loops_are_compiled_where_the_cpu_has_the_instructions(
+def test_the_loops_are_compiled_where_the_cpu_has_what_they_need(
     request: pytest.FixtureRequest, lanes: int
 ) -> None:
-    assert (sha256.load() is not None) == HAS_INSTRUCTIONS
-    assert lanes == (LANES if HAS_LANES and "eight" in request.node.name else 2)
+    cpu = CPUS[request.node.callspec.params["lanes"]]
+    takes_eight = sha256_lanes.find_features(cpu) is not None
+    assert (sha256.load() is not None) == (bool(cpu.get("sha")) or takes_eight)
+    assert lanes == (LANES if takes_eight else 2)
+
+
+def test_narrower_registers_are_used_only_where_the_cpu_has_nothing_better() -> None:
+    wide = dict.fromkeys((*sha256_lanes.AVX512, "avx2", "sha"), True)
+    assert sha256_lanes.find_features(wide) == sha256_lanes.AVX512
+    assert sha256_lanes.find_features(wide | {"sha": False}) == sha256_lanes.AVX512
+    assert sha256_lanes.find_features(wide | {"avx512vl": False}) is None
+    narrow = wide | {"avx512vl": False, "sha": False}
+    assert sha256_lanes.find_features(narrow) == sha256_lanes.AVX2
+    assert sha256_lanes.find_features({}) is None
 
 
 @pytest.mark.parametrize("count", range(LANES + 2))
@@ -80,8 +98,8 @@ def test_whole_streams_of_any_lengths_have_their_digests(count: int) -> None:
 
 
 def test_wide_registers_do_not_slow_down_what_comes_after_them() -> None:
-    kernel = kernel_of(LANES)
-    if kernel is not None and kernel.eight is not None:
+    kernel = sha256.load()
+    if kernel is not None and kernel.is_quick_alone and kernel.eight is not None:
         data = bytearray(1 << 16)
         place = ctypes.addressof(ctypes.c_char.from_buffer(data))
         pair = sha256.begin(), place, sha256.begin(), place, len(data) // 64
@@ -106,7 +124,7 @@ def test_eight_at_a_time_are_taken_where_that_is_quicker(
     seconds = iter([by_eight, 1.0])
     monkeypatch.setattr(sha256, "_quickest", lambda _: next(seconds))
     kernel = sha256.build()
-    if HAS_LANES:
+    if HAS_LANES and HAS_INSTRUCTIONS:
         assert (kernel.lanes, kernel.eight is None) == ((8, False) if fewest else (2, True))
         assert fewest is None or kernel.wide_from == fewest
 
@@ -237,22 +255,26 @@ def test_pieces_are_left_until_all_lanes_are_taken(lanes: int) -> None:
         *[expected(bytes(640))] * (LANES - 1),
         expected(bytes(128)),
     ]
-    assert calls == ["eight", "eight", *["one"] * LANES]  # their padding
+    kernel = sha256.load()
+    by = ["one"] if kernel is not None and kernel.is_quick_alone else ["one", "eight"]
+    assert calls == ["eight", "eight", *by * LANES]  # their padding
 
 
 def test_only_what_lies_in_memory_that_is_needed_is_hashed() -> None:
-    if sha256.load() is None:
+    kernel = sha256.load()
+    if kernel is None:
         return
+    once = ["one" if kernel.is_quick_alone else "eight"]
     digest, first, second = Digests().begin(LARGE), view(bytes(640)), view(b"x" * 640)
     calls: list[str] = []
     watch(calls)
     digest.update(first)
     digest.update(second)
     digest.settle(first.obj)
-    assert calls == ["one"]
+    assert calls == once
     first[:] = b"y" * 640  # somebody else's by now
     digest.settle(first.obj)
-    assert calls == ["one"]
+    assert calls == once
     assert digest.value() == expected(bytes(640) + b"x" * 640)
 
 
@@ -272,10 +294,10 @@ def test_what_was_interrupted_has_no_digest() -> None:
         second.update(view(bytes(64)))
         second.settle()
 
-    two, kernel.two = kernel.two, interrupt
-    with pytest.raises(KeyboardInterrupt):
-        hash_second()
-    kernel.two = two
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "two" if kernel.is_quick_alone else "eight", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            hash_second()
     for digest in (first, second):
         with pytest.raises(RuntimeError, match="interrupted"):
             digest.value()
@@ -293,6 +315,23 @@ def test_few_bytes_are_left_to_openssl(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Digests().begin(100).value() == expected(b"")  # small ones never pay
     with pytest.raises(pytest.fail.Exception):
         Digests().begin(LARGE)
+
+
+def test_many_bytes_that_are_to_come_are_not_left_to_openssl(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(digest_module, "_COMPILED_AFTER_BYTES", 4 * LARGE)
+    monkeypatch.setattr(digest_module._Alone, "hashed_bytes", 0)
+    has_loops = sha256.load() is not None
+    assert not Digests(4 * LARGE - 1).begin(LARGE).leaves_pieces
+    assert Digests(4 * LARGE).begin(LARGE).leaves_pieces == has_loops
+
+
+def test_a_stream_that_goes_alone_is_left_to_whoever_is_quicker_with_it() -> None:
+    kernel = sha256.load()
+    is_quick_alone = kernel is not None and kernel.is_quick_alone
+    assert Digests(3 * LARGE).begin(2 * LARGE).leaves_pieces == is_quick_alone
+    assert Digests(4 * LARGE).begin(2 * LARGE).leaves_pieces == (kernel is not None)
 
 
 def test_many_threads_that_ask_for_the_loops_at_once_have_them_built_once(
@@ -332,6 +371,7 @@ def test_without_loops_that_work_there_are_none(
         monkeypatch.setattr(sha256, "_quickest", lambda _: 1.0)
     else:
         monkeypatch.setattr(sha256, "_DECLARATIONS", ("declare words it does not know",))
+        monkeypatch.setattr(sha256_lanes, "_VECTOR", "words it does not know")
     monkeypatch.setattr(sha256, "load", sha256.build)
     if reason == "wrong lanes" and not HAS_LANES:
         return  # nobody uses them here

@@ -13,7 +13,7 @@ import pyarrow as pa
 from bcn.backup.stage import copied_prefix, plan_key
 from bcn.backup.tasks import COPIED_SCHEMA, FILE_IDENTITY, CopyResult, CopyTask, Failure, Run
 from bcn.backup.walk import failure
-from bcn.engine.chunks import Chunk
+from bcn.engine.chunks import Chunk, size_of
 from bcn.engine.handful import NOWHERE, Handful, Pair, find_handful, in_handfuls, pair_of
 from bcn.engine.meter import Meter
 from bcn.engine.parts import Part, save_part
@@ -133,7 +133,7 @@ class _Copying:
     def __init__(self, task: CopyTask) -> None:
         repository = open_storage(task.run.repository)
         stores, pace = Stores(task.run.access), Pace(task.bytes_per_second)
-        self._transfer = Transfer(pace)
+        self._transfer = Transfer(pace, size_of(task.chunks))
         self._copier = _Copier(repository, task.run, stores, self._transfer)
         self._meter = Meter(task.meter, task.number)
         self._untouched = task.untouched

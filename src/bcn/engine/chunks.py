@@ -39,6 +39,11 @@ class Chunk:
         return self.size_bytes >= self.files * LARGE_FILE_BYTES
 
 
+def size_of(chunks: Sequence[Chunk]) -> int:
+    """Bytes of all files of some chunks."""
+    return sum(chunk.size_bytes for chunk in chunks)
+
+
 def chunk_ends(sizes: NDArray[np.int64]) -> list[int]:
     """Ends of runs that hold at most CHUNK_BYTES and CHUNK_FILES, or one large file."""
     ends: list[int] = []

@@ -17,7 +17,7 @@ from bcn.engine import sha256
 from bcn.engine.sha256 import BLOCK_BYTES
 
 # On so many bytes, the loops save about as much as it takes to compile them.
-_COMPILED_AFTER_BYTES = 256 << 20
+_COMPILED_AFTER_BYTES = 128 << 20
 _PAIRED_BYTES = 32 << 10  # below that, finding another stream takes longer than it saves
 
 
@@ -38,18 +38,26 @@ class Digest(Protocol):
 
 
 class Digests:
-    """Digests that take each other along. Any thread may begin one."""
+    """Digests that take each other along. Any thread may begin one.
 
-    def __init__(self) -> None:
+    Who knows how many bytes there will be in all says so: loops may be worth it from the first on.
+    """
+
+    def __init__(self, size_bytes: int = 0) -> None:
+        self._size_bytes = size_bytes
         self._changed = threading.Condition()
         self._left: list[_Paired] = []  # that have pieces which nobody is hashing
 
     def begin(self, size_bytes: int) -> Digest:
         """A digest of no bytes yet, and of about so many in the end."""
-        if size_bytes < _PAIRED_BYTES or _Alone.hashed_bytes < _COMPILED_AFTER_BYTES:
+        due_bytes = _Alone.hashed_bytes + self._size_bytes
+        if size_bytes < _PAIRED_BYTES or due_bytes < _COMPILED_AFTER_BYTES:
             return _Alone()
         kernel = sha256.load()
-        return _Alone() if kernel is None else _Paired(kernel, self)
+        if kernel is None:
+            return _Alone()
+        goes_alone = 0 < self._size_bytes < 2 * size_bytes  # for most of its way
+        return _Alone() if goes_alone and not kernel.is_quick_alone else _Paired(kernel, self)
 
     def leave(self, own: _Paired, piece: _Piece) -> None:
         """Hash pieces of a stream for as long as there are enough others to go with them."""
@@ -196,7 +204,8 @@ class _Paired:
             self.pieces.popleft()
 
     def _hash_bytes(self, data: bytes) -> None:
-        self.kernel.one(self._state, data, len(data) // BLOCK_BYTES)
+        memory = ctypes.create_string_buffer(data, len(data))
+        self.kernel.one(self._state, ctypes.addressof(memory), len(data) // BLOCK_BYTES)
 
 
 class _Alone:

@@ -3,8 +3,8 @@
 Each round waits for the one before, and leaves up to half of what the CPU could do idle: rounds of
 a second stream go in between. OpenSSL takes one stream at a time, so the rounds are written out
 here, in LLVM's language, and compiled when they are first needed. Some CPUs are hardly quicker with
-two: there, wide registers take eight (`sha256_lanes`). Where the CPU lacks the instructions, or a
-result is not OpenSSL's, `load` gives None.
+two, and others lack the instructions: there, wide registers take eight (`sha256_lanes`). Where the
+CPU lacks those as well, or a result is not OpenSSL's, `load` gives None.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from math import ceil, isqrt
 import llvmlite.binding as llvm
 
 from bcn.engine import sha256_lanes
-from bcn.engine.sha256_lanes import LANES, NEEDED
+from bcn.engine.sha256_lanes import LANES
 
 BLOCK_BYTES = 64
 _GROUPS = 16  # of four rounds
@@ -77,29 +77,44 @@ def blocks_of(size_bytes: int) -> int:
 class Kernel:
     """The compiled loops over whole blocks at a place in memory. Other threads run meanwhile."""
 
-    one: Callable[[State, int | bytes, int], None]
+    one: Callable[[State, int, int], None]
     two: Callable[[State, int, State, int, int], None]
     eight: Callable[[Pointers, Pointers, int], None] | None = None  # None: two are as quick
-    wide_from = LANES  # so many streams are quicker by eight, though some lanes have none
+    wide_from = 1  # so many streams are quicker by eight, though some lanes have none
 
-    def __init__(self, engine: llvm.ExecutionEngine) -> None:
-        self._engines = [engine]  # the code is theirs
-        self.one = _function(engine, "take1", 2)
-        self.two = _function(engine, "take2", 4)
+    def __init__(
+        self, narrow: llvm.ExecutionEngine | None, wide: llvm.ExecutionEngine | None
+    ) -> None:
+        self._engines = narrow, wide  # the code is theirs
+        self.is_quick_alone = narrow is not None  # else OpenSSL is quicker with one stream
+        if wide is not None:
+            self.eight = _function(wide, "take8", 2)
+        if narrow is None:
+            self.one, self.two = self._one_of_eight, self._two_of_eight
+            return
+        self.one, self.two = _function(narrow, "take1", 2), _function(narrow, "take2", 4)
+        if self.eight is not None:
+            self.wide_from = self._compare(self.eight)
+            if self.wide_from > LANES:
+                self.eight = None
 
-    def widen(self, engine: llvm.ExecutionEngine) -> None:
-        """Take eight streams at a time, if and where this CPU is quicker with that."""
-        self._engines.append(engine)
-        eight = _function(engine, "take8", 2)
+    def _compare(self, eight: Callable[[Pointers, Pointers, int], None]) -> int:
+        """From how many streams on eight are quicker than pairs, on this CPU."""
         data = ctypes.create_string_buffer(_TRIED_BLOCKS * BLOCK_BYTES)
         states, places = [begin() for _ in range(LANES)], [ctypes.addressof(data)] * LANES
         wide = _POINTERS(*map(ctypes.addressof, states)), _POINTERS(*places)
         by_eight = _quickest(lambda: eight(*wide, _TRIED_BLOCKS))
         pair = states[0], places[0], states[1], places[1]
         by_two = _quickest(lambda: self.two(*pair, _TRIED_BLOCKS))
-        self.wide_from = ceil(2 * by_eight / by_two)
-        if self.wide_from <= LANES:
-            self.eight = eight
+        return ceil(2 * by_eight / by_two)
+
+    def _one_of_eight(self, state: State, place: int, blocks: int) -> None:
+        self.take([(state, place)], blocks)
+
+    def _two_of_eight(
+        self, state: State, place: int, other: State, there: int, blocks: int
+    ) -> None:
+        self.take([(state, place), (other, there)], blocks)
 
     @property
     def lanes(self) -> int:
@@ -164,17 +179,23 @@ def load() -> Kernel | None:
 
 def build() -> Kernel | None:
     """The loops, compiled and compared with OpenSSL; None where that cannot be."""
-    features = llvm.get_host_cpu_features()
-    if not features.get("sha"):
+    cpu = llvm.get_host_cpu_features()
+    has_instructions, features = bool(cpu.get("sha")), sha256_lanes.find_features(cpu)
+    if not has_instructions and features is None:
         return None
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     kernel = None
     with suppress(RuntimeError, OSError):  # an LLVM that does not know them
-        kernel = Kernel(_compile(_source(), _machine()))
-        if all(features.get(name) for name in NEEDED):
-            kernel.widen(_compile(sha256_lanes.source(_CONSTANTS), _wide_machine()))
+        kernel = Kernel(
+            _compile(_source(), _machine()) if has_instructions else None,
+            _compile_wide(features) if features else None,
+        )
     return kernel if kernel is not None and _is_right(kernel) else None
+
+
+def _compile_wide(features: tuple[str, ...]) -> llvm.ExecutionEngine:
+    return _compile(sha256_lanes.source(_CONSTANTS, features), _wide_machine(features))
 
 
 def _compile(source: str, machine: llvm.TargetMachine) -> llvm.ExecutionEngine:
@@ -193,10 +214,10 @@ def _machine() -> llvm.TargetMachine:
     return target.create_target_machine(cpu="x86-64", features="+sha,+sse4.1", opt=2)
 
 
-def _wide_machine() -> llvm.TargetMachine:
-    features = ",".join(f"+{name}" for name in NEEDED)
+def _wide_machine(features: tuple[str, ...]) -> llvm.TargetMachine:
     target = llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu="x86-64", features=features, opt=2)
+    wanted = ",".join(f"+{name}" for name in features)
+    return target.create_target_machine(cpu="x86-64", features=wanted, opt=2)
 
 
 def _source() -> str:

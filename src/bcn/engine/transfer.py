@@ -149,12 +149,12 @@ class _Memory:
 
 
 class Transfer:
-    """Copies and hashes files, at one pace for all."""
+    """Copies and hashes files, of so many bytes in all, at one pace for all."""
 
-    def __init__(self, pace: Pace | None = None) -> None:
+    def __init__(self, pace: Pace | None = None, size_bytes: int = 0) -> None:
         self._pace = pace or Pace()
         self._threads = threading.local()
-        self._digests = Digests()
+        self._digests = Digests(size_bytes)
         self._lying: deque[tuple[Digest, Writer, object]] = deque()
 
     @property

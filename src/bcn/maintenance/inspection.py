@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bcn.engine.chunks import Chunk, chunk_ends
+from bcn.engine.chunks import Chunk, chunk_ends, size_of
 from bcn.engine.meter import Meter
 from bcn.engine.parts import load_group, save_part
 from bcn.engine.transfer import Copied, Pace, Transfer, map_files
@@ -273,7 +273,8 @@ def find_needs(task: NeedTask) -> list[tuple[str, int]]:
 def hash_chunks(task: HashTask) -> HashResult:
     """Hash the files of some chunks and compare with what was taken when they were backed up."""
     repository, scratch = open_storage(task.run.repository), open_storage(task.run.scratch)
-    transfer, meter = Transfer(Pace(task.bytes_per_second)), Meter(task.meter, task.number)
+    transfer = Transfer(Pace(task.bytes_per_second), size_of(task.chunks))
+    meter = Meter(task.meter, task.number)
     findings = Findings(FINDINGS_PER_TASK)
 
     def load_rows(chunk: Chunk) -> list[Json]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bcn.engine.chunks import Chunk, chunk_ends
+from bcn.engine.chunks import Chunk, chunk_ends, size_of
 from bcn.engine.meter import Meter
 from bcn.engine.parts import Part, identities, load_group, load_parts, look_up, save_part
 from bcn.engine.transfer import Copied, Pace, Transfer, map_files, small_in_flight
@@ -175,7 +175,7 @@ class _Worker:
         self._repository = open_storage(task.run.repository)
         self._scratch = open_storage(task.run.scratch)
         self._stores = Stores(task.run.access)
-        self._transfer = Transfer(Pace(task.bytes_per_second))
+        self._transfer = Transfer(Pace(task.bytes_per_second), size_of(task.chunks))
         self._rewritten: dict[str, dict[int, list[Json]]] = {}
         self._plans: dict[int, Part] = {}
         self.meter = Meter(task.meter, task.number)
