@@ -212,8 +212,8 @@ def codec_actions(data: bytes) -> dict[str, tuple[int, Callable[[], object], int
     packed = [data[start:end] for _, start, end in container.frames.tolist()]
     plain = [zlib.decompress(block, -15) for block in packed]
     return {
-        INFLATE: (ENTRIES_PER_FILE, lambda: [zlib.decompress(block, -15) for block in packed], 5),
-        DEFLATE: (ENTRIES_PER_FILE, lambda: [zlib.compress(block, 1) for block in plain], 2),
+        INFLATE: (ENTRIES_PER_FILE, lambda: [zlib.decompress(block, -15) for block in packed], 9),
+        DEFLATE: (ENTRIES_PER_FILE, lambda: [zlib.compress(block, 1) for block in plain], 9),
     }
 
 

@@ -99,7 +99,7 @@ def test_whole_streams_of_any_lengths_have_their_digests(count: int) -> None:
 
 def test_wide_registers_do_not_slow_down_what_comes_after_them() -> None:
     kernel = sha256.load()
-    if kernel is not None and kernel.is_quick_alone and kernel.eight is not None:
+    if kernel is not None and kernel.has_instructions and kernel.eight is not None:
         data = bytearray(1 << 16)
         place = ctypes.addressof(ctypes.c_char.from_buffer(data))
         pair = sha256.begin(), place, sha256.begin(), place, len(data) // 64
@@ -256,7 +256,7 @@ def test_pieces_are_left_until_all_lanes_are_taken(lanes: int) -> None:
         expected(bytes(128)),
     ]
     kernel = sha256.load()
-    by = ["one"] if kernel is not None and kernel.is_quick_alone else ["one", "eight"]
+    by = ["one"] if kernel is not None and kernel.has_instructions else ["one", "eight"]
     assert calls == ["eight", "eight", *by * LANES]  # their padding
 
 
@@ -264,7 +264,7 @@ def test_only_what_lies_in_memory_that_is_needed_is_hashed() -> None:
     kernel = sha256.load()
     if kernel is None:
         return
-    once = ["one" if kernel.is_quick_alone else "eight"]
+    once = ["one" if kernel.has_instructions else "eight"]
     digest, first, second = Digests().begin(LARGE), view(bytes(640)), view(b"x" * 640)
     calls: list[str] = []
     watch(calls)
@@ -295,7 +295,7 @@ def test_what_was_interrupted_has_no_digest() -> None:
         second.settle()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel, "two" if kernel.is_quick_alone else "eight", interrupt)
+        patch.setattr(kernel, "two" if kernel.has_instructions else "eight", interrupt)
         with pytest.raises(KeyboardInterrupt):
             hash_second()
     for digest in (first, second):
@@ -329,9 +329,32 @@ def test_many_bytes_that_are_to_come_are_not_left_to_openssl(
 
 def test_a_stream_that_goes_alone_is_left_to_whoever_is_quicker_with_it() -> None:
     kernel = sha256.load()
-    is_quick_alone = kernel is not None and kernel.is_quick_alone
-    assert Digests(3 * LARGE).begin(2 * LARGE).leaves_pieces == is_quick_alone
+    has_instructions = kernel is not None and kernel.has_instructions
+    assert Digests(3 * LARGE).begin(2 * LARGE).leaves_pieces == has_instructions
     assert Digests(4 * LARGE).begin(2 * LARGE).leaves_pieces == (kernel is not None)
+
+
+def test_a_small_file_is_left_to_openssl_where_two_at_a_time_are_no_quicker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernel = sha256.load()
+    for fewest in (2, 3) if kernel else ():
+        monkeypatch.setattr(kernel, "pays_from", fewest)
+        assert Digests(99 * LARGE).begin(LARGE - 1).leaves_pieces == (fewest == 2)
+        assert Digests(99 * LARGE).begin(LARGE).leaves_pieces
+
+
+@pytest.mark.parametrize(("by_eight", "fewest"), [(0.4, 1), (1.4, 2), (2.6, 3)])
+def test_eight_that_have_no_instructions_beside_them_are_compared_with_openssl(
+    by_eight: float, fewest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter([by_eight, 1.0])
+    monkeypatch.setattr(sha256, "_quickest", lambda _: next(seconds))
+    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: {**CPU, "sha": False})
+    kernel = sha256.build()
+    if kernel is not None:
+        assert kernel.pays_from == fewest
+        assert (kernel.pays(7, 7 * fewest), kernel.pays(7, 7 * fewest - 1)) == (True, False)
 
 
 def test_many_threads_that_ask_for_the_loops_at_once_have_them_built_once(

@@ -74,6 +74,21 @@ def test_files_of_every_size_arrive_with_their_digests(
     assert [path.name for path in tmp_path.rglob(".*")] == []
 
 
+def test_few_files_are_left_to_openssl_where_it_is_quicker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel, calls = sha256.load(), []
+    if kernel is None:
+        return
+    digests = kernel.digests
+    monkeypatch.setattr(kernel, "pays_from", 3)
+    monkeypatch.setattr(kernel, "digests", lambda some: calls.append(len(some)) or digests(some))
+    for count in (2, 3):
+        pairs = write(tmp_path, [1_000] * count, seed=count)
+        check(pairs, Handful().copy(pairs))
+    assert calls == [3]
+
+
 @given(sizes=st.lists(st.integers(0, 3_000), max_size=3 * HANDFUL_FILES), seed=st.integers(1))
 def test_any_number_of_files_arrives(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], seed: int

@@ -133,6 +133,39 @@ def test_a_copy_without_digest_that_is_not_the_same_is_made_anew(seaweed: S3Serv
     assert target.read("copy") == DATA
 
 
+def test_a_copy_that_cannot_be_read_is_left_to_whoever_asked(seaweed: S3Server) -> None:
+    def refuse(request: Request) -> None:
+        is_whole = not any(name.lower() == "range" for name in request.headers)
+        if request.method == "GET" and is_whole and request.path.endswith("/root/copy"):
+            raise Refuse(403, b"<Error><Code>AccessDenied</Code></Error>")
+
+    with open_proxy(seaweed.server.address) as proxy:
+        source, target = (_place(seaweed, **{"s3.endpoint": proxy.endpoint}) for _ in range(2))
+        source.write_once("large", DATA)
+        proxy.rule = refuse
+        with pytest.raises(KeyExistsError):
+            Transfer().copy(source, "large", target, "copy")
+        proxy.rule = lambda _: None
+        assert target.read("copy") == DATA
+
+
+def test_an_origin_that_was_replaced_meanwhile_does_not_cost_a_whole_copy(
+    seaweed: S3Server,
+) -> None:
+    def replace(request: Request) -> None:
+        if any(name.lower() == "x-amz-checksum-mode" for name in request.headers):
+            bucket = source.bucket.name  # type: ignore[attr-defined]
+            seaweed.client().put_object(Bucket=bucket, Key="root/large", Body=DATA[::-1])
+
+    with open_proxy(seaweed.server.address) as proxy:
+        source, target = (_place(seaweed, **{"s3.endpoint": proxy.endpoint}) for _ in range(2))
+        source.write_once("large", DATA)
+        proxy.rule = replace
+        with pytest.raises(StorageError, match="changed"):
+            Transfer().copy(source, "large", target, "copy")
+        assert target.read("copy") == DATA
+
+
 def test_what_the_repository_may_not_read_is_streamed(minio: S3Server, source: Storage) -> None:
     def refuse(request: Request) -> None:
         if any(name.lower() == "x-amz-copy-source" for name in request.headers):

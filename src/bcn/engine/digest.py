@@ -14,9 +14,11 @@ from collections import deque
 from typing import Protocol
 
 from bcn.engine import sha256
+from bcn.engine.chunks import LARGE_FILE_BYTES, LARGE_IN_FLIGHT
 from bcn.engine.sha256 import BLOCK_BYTES
 
-# On so many bytes, the loops save about as much as it takes to compile them.
+# On so many bytes, the loops save about as much as it takes to compile them; by AVX2 on twice as
+# many.
 _COMPILED_AFTER_BYTES = 128 << 20
 _PAIRED_BYTES = 32 << 10  # below that, finding another stream takes longer than it saves
 
@@ -54,10 +56,15 @@ class Digests:
         if size_bytes < _PAIRED_BYTES or due_bytes < _COMPILED_AFTER_BYTES:
             return _Alone()
         kernel = sha256.load()
-        if kernel is None:
+        if kernel is None or not kernel.pays(size_bytes, self._beside(size_bytes)):
             return _Alone()
-        goes_alone = 0 < self._size_bytes < 2 * size_bytes  # for most of its way
-        return _Alone() if goes_alone and not kernel.is_quick_alone else _Paired(kernel, self)
+        return _Paired(kernel, self)
+
+    def _beside(self, size_bytes: int) -> int:
+        """About how many bytes go together where a stream of that size is among them."""
+        if size_bytes < LARGE_FILE_BYTES:
+            return 2 * size_bytes  # near, small files go by one and leave the last one lying
+        return self._size_bytes or LARGE_IN_FLIGHT * size_bytes
 
     def leave(self, own: _Paired, piece: _Piece) -> None:
         """Hash pieces of a stream for as long as there are enough others to go with them."""

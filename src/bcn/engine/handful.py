@@ -148,7 +148,8 @@ class Handful:
     def _digests(self, known: Longs) -> list[bytes]:
         """The SHA-256 of each; of those that were left, of nothing."""
         spans = [(start, max(size, 0)) for start, size in known[:, : _BYTES + 1].tolist()]
-        if self._kernel is None:
+        sizes = [size for _, size in spans]
+        if self._kernel is None or not self._kernel.pays(max(sizes, default=0), sum(sizes)):
             view = memoryview(self._memory)
             return [hashlib.sha256(view[start : start + size]).digest() for start, size in spans]
         base = self._room.ctypes.data

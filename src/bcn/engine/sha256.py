@@ -81,32 +81,40 @@ class Kernel:
     two: Callable[[State, int, State, int, int], None]
     eight: Callable[[Pointers, Pointers, int], None] | None = None  # None: two are as quick
     wide_from = 1  # so many streams are quicker by eight, though some lanes have none
+    pays_from = 1  # so many are quicker than by OpenSSL
 
     def __init__(
         self, narrow: llvm.ExecutionEngine | None, wide: llvm.ExecutionEngine | None
     ) -> None:
         self._engines = narrow, wide  # the code is theirs
-        self.is_quick_alone = narrow is not None  # else OpenSSL is quicker with one stream
-        if wide is not None:
-            self.eight = _function(wide, "take8", 2)
+        self.has_instructions = narrow is not None
         if narrow is None:
             self.one, self.two = self._one_of_eight, self._two_of_eight
-            return
-        self.one, self.two = _function(narrow, "take1", 2), _function(narrow, "take2", 4)
-        if self.eight is not None:
-            self.wide_from = self._compare(self.eight)
-            if self.wide_from > LANES:
-                self.eight = None
+        else:
+            self.one, self.two = _function(narrow, "take1", 2), _function(narrow, "take2", 4)
+        if wide is not None:
+            self._widen(_function(wide, "take8", 2))
 
-    def _compare(self, eight: Callable[[Pointers, Pointers, int], None]) -> int:
-        """From how many streams on eight are quicker than pairs, on this CPU."""
+    def _widen(self, eight: Callable[[Pointers, Pointers, int], None]) -> None:
+        """Take eight streams at a time, if and where this CPU is quicker with that."""
         data = ctypes.create_string_buffer(_TRIED_BLOCKS * BLOCK_BYTES)
         states, places = [begin() for _ in range(LANES)], [ctypes.addressof(data)] * LANES
         wide = _POINTERS(*map(ctypes.addressof, states)), _POINTERS(*places)
         by_eight = _quickest(lambda: eight(*wide, _TRIED_BLOCKS))
+        if not self.has_instructions:
+            self.eight = eight
+            by_openssl = _quickest(lambda: hashlib.sha256(data).digest())
+            self.pays_from = ceil(by_eight / by_openssl)
+            return
         pair = states[0], places[0], states[1], places[1]
         by_two = _quickest(lambda: self.two(*pair, _TRIED_BLOCKS))
-        return ceil(2 * by_eight / by_two)
+        self.wide_from = ceil(2 * by_eight / by_two)
+        if self.wide_from <= LANES:
+            self.eight = eight
+
+    def pays(self, largest: int, total: int) -> bool:
+        """Whether OpenSSL is slower with streams of that size in all, the largest of that size."""
+        return self.pays_from * largest <= total
 
     def _one_of_eight(self, state: State, place: int, blocks: int) -> None:
         self.take([(state, place)], blocks)
@@ -154,7 +162,7 @@ def _function(engine: llvm.ExecutionEngine, name: str, places: int) -> Callable[
     return kind(engine.get_function_address(name))
 
 
-def _quickest(work: Callable[[], None]) -> float:
+def _quickest(work: Callable[[], object]) -> float:
     seconds = []
     for _ in range(_TRIES):
         started = time.perf_counter()
@@ -181,27 +189,27 @@ def build() -> Kernel | None:
     """The loops, compiled and compared with OpenSSL; None where that cannot be."""
     cpu = llvm.get_host_cpu_features()
     has_instructions, features = bool(cpu.get("sha")), sha256_lanes.find_features(cpu)
-    if not has_instructions and features is None:
-        return None
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    kernel = None
-    with suppress(RuntimeError, OSError):  # an LLVM that does not know them
-        kernel = Kernel(
-            _compile(_source(), _machine()) if has_instructions else None,
-            _compile_wide(features) if features else None,
-        )
-    return kernel if kernel is not None and _is_right(kernel) else None
+    narrow = _compile(_source(), _machine()) if has_instructions else None
+    wide = _compile_wide(features) if features else None
+    if narrow is None and wide is None:
+        return None
+    kernel = Kernel(narrow, wide)
+    return kernel if _is_right(kernel) else None
 
 
-def _compile_wide(features: tuple[str, ...]) -> llvm.ExecutionEngine:
+def _compile_wide(features: tuple[str, ...]) -> llvm.ExecutionEngine | None:
     return _compile(sha256_lanes.source(_CONSTANTS, features), _wide_machine(features))
 
 
-def _compile(source: str, machine: llvm.TargetMachine) -> llvm.ExecutionEngine:
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(source), machine)
-    engine.finalize_object()
-    return engine
+def _compile(source: str, machine: llvm.TargetMachine) -> llvm.ExecutionEngine | None:
+    """Loops, ready to run; None by an LLVM that does not know what they need."""
+    with suppress(RuntimeError, OSError):
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(source), machine)
+        engine.finalize_object()
+        return engine
+    return None
 
 
 def _machine() -> llvm.TargetMachine:

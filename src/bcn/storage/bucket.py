@@ -115,10 +115,11 @@ class Copying(Protocol):
         """Whether it is worth asking; no request is sent."""
 
     def copy_from(self, origin: Origin, name: str, mark: str) -> bytes | None:
-        """Copy an object here, over what is there: the service's own digest.
+        """Copy an object here, over what is there: its SHA-256, by the service or, where that
+        tells none, of copy and origin as read.
 
-        Only for an origin that `may_copy_from` said yes to. Where no digest is told, copy and
-        origin are read. None if it cannot, or they differ; nothing is there then.
+        Only for an origin that `may_copy_from` said yes to. None if it cannot, or they differ;
+        nothing is there then.
         """
 
 

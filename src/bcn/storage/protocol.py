@@ -103,10 +103,10 @@ class Storage(Protocol):
         """
 
     def copy_from(self, reader: Reader, key: str) -> bytes | None:
-        """Let the service itself copy what a reader has just opened: the SHA-256 that it computed.
+        """Let the service itself copy what a reader has just opened: the SHA-256 of the copy.
 
         None, and nothing is there, where the bytes have to be read and written: another service,
-        one without digests, small files. Raises KeyExistsError.
+        one that was found to tell no digests, small files. Raises KeyExistsError.
         """
 
     def write_once(self, key: str, data: bytes) -> None:

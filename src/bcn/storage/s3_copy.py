@@ -1,4 +1,4 @@
-"""Copies by the S3 server itself: bytes that never leave it, and its own SHA-256 of them."""
+"""Copies by the S3 server itself, with its own SHA-256; where it tells none, of what is read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import threading
 from collections.abc import Mapping
 
+from bcn.errors import StorageError
 from bcn.storage.bucket import Bucket, Origin
 from bcn.storage.cloud_stream import open_stream
 from bcn.storage.fault import Fault, Kind
@@ -94,16 +95,28 @@ class S3Copying:
     def _compare(self, origin: Origin, name: str) -> bytes | None:
         """The digest of copy and origin, read, since the server tells none; None if they differ."""
         self._give_up(origin)
-        digest = _read_digest(self._bucket, name)
-        return digest if digest == _read_digest(origin.bucket, origin.name) else None
+        try:
+            digest, _ = _read(self._bucket, name)
+        except StorageError:
+            raise Fault(Kind.EXISTS) from None  # for whoever asked to look at that, too
+        again, tag = _read(origin.bucket, origin.name)
+        if tag != origin.tag:
+            raise Fault(Kind.CHANGED)
+        return digest if digest == again else None
 
 
-def _read_digest(bucket: Bucket, name: str) -> bytes:
+def _read(bucket: Bucket, name: str) -> tuple[bytes, str]:
+    """The digest of a large object, and its tag. Raises MissingKeyError, StorageError."""
+    place = f"s3://{bucket.name}/{name}"
     digest, buffer = hashlib.sha256(), memoryview(bytearray(_PIECE_BYTES))
-    with open_stream(bucket, name, f"s3://{bucket.name}/{name}") as reader:
+    try:
+        reader = open_stream(bucket, name, place)
+    except Fault as fault:
+        raise fault.error("read", place) from None
+    with reader:
         while count := reader.readinto(buffer):
             digest.update(buffer[:count])
-    return digest.digest()
+    return digest.digest(), reader.origin.tag if reader.origin else ""
 
 
 def _find_digest(headers: Mapping[str, str]) -> bytes | None:
